@@ -1,0 +1,56 @@
+# Every target makes .venv and installs what it needs; only Python 3.11+ and make must be there.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
+
+.PHONY: help demo test test-all bench docs lint clean
+
+help:
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/.demo  ## solve the portfolio problem, draw its convergence
+	$(BIN)/python examples/portfolio.py
+
+test: .venv/.test lint  ## format, types and all but the long tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: .venv/.test lint  ## also the long and large tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -m slow
+
+lint: .venv/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.bench  ## speed against the NumPy twin, compile time, memory
+	$(BIN)/python -m benchmarks
+
+docs: .venv/.docs  ## build site/ from docs/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+clean:  ## remove what the other targets made
+	rm -rf .venv site demo .pytest_cache .mypy_cache .ruff_cache
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.demo: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[plot,progress]'
+	@touch $@
+
+.venv/.test: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[test,docs]'
+	@touch $@
+
+.venv/.bench: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[bench]'
+	@touch $@
+
+.venv/.docs: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[docs,plot]'
+	@touch $@

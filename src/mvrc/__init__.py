@@ -1,0 +1,36 @@
+"""mvrc: minimise a function of an expectation, f(E g(x)) + r(x)."""
+
+from mvrc.cache import compilation_cache as compilation_cache
+from mvrc.estimation import estimate_constants as estimate_constants
+from mvrc.methods import CIVR as CIVR
+from mvrc.methods import METHODS as METHODS
+from mvrc.methods import MVRC as MVRC
+from mvrc.methods import Method as Method
+from mvrc.methods import NestedSpider as NestedSpider
+from mvrc.problem import Composition as Composition
+from mvrc.regularizers import L1 as L1
+from mvrc.regularizers import L2 as L2
+from mvrc.regularizers import Box as Box
+from mvrc.regularizers import Custom as Custom
+from mvrc.regularizers import ElasticNet as ElasticNet
+from mvrc.regularizers import GroupL2 as GroupL2
+from mvrc.regularizers import L1Ball as L1Ball
+from mvrc.regularizers import L2Ball as L2Ball
+from mvrc.regularizers import NonNegative as NonNegative
+from mvrc.regularizers import Nuclear as Nuclear
+from mvrc.regularizers import Simplex as Simplex
+from mvrc.regularizers import TotalVariation1D as TotalVariation1D
+from mvrc.regularizers import Zero as Zero
+from mvrc.result import History as History
+from mvrc.result import Result as Result
+from mvrc.result import Status as Status
+from mvrc.sampling import Sizes as Sizes
+from mvrc.sampling import Stream as Stream
+from mvrc.schedules import Constant as Constant
+from mvrc.schedules import Diminishing as Diminishing
+from mvrc.schedules import Momentum as Momentum
+from mvrc.solve import minimize as minimize
+from mvrc.solve import minimize_many as minimize_many
+from mvrc.theory import Constants as Constants
+
+__version__ = "0.1.0"

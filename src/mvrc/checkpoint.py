@@ -1,0 +1,185 @@
+"""Checkpoints: the whole state of a run in one file, written atomically, refused to strangers."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from mvrc.oracle import Geometry
+from mvrc.sampling import Stream
+
+_FILE = "state.npz"
+
+
+class Checkpoint:
+    """The file `folder/state.npz`, and the description of the run that it belongs to."""
+
+    def __init__(self, folder: Path, described: dict[str, str]) -> None:
+        self.described = described
+        self.path = folder / _FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"checkpoint folder '{folder}' cannot be written ({error.strerror}); "
+                f"give a folder that can."
+            ) from error
+
+    def save(self, state: Any, rows: list[dict[str, Any]]) -> None:
+        """Write to a temporary file, flush it to the disk, then put it in place."""
+        leaves = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(state)]
+        history = {name: np.array([row[name] for row in rows]) for name in (rows or [{}])[0]}
+        arrays = {
+            "described": np.array(json.dumps(self.described)),
+            **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)},
+            **{f"row_{name}": column for name, column in history.items()},
+        }
+        descriptor, temporary = tempfile.mkstemp(dir=self.path.parent, suffix=".tmp")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def load(self, state: Any, rows: list[Any]) -> tuple[Any, list[dict[str, Any]]]:
+        """The saved state in the structure of `state`, or `state` itself when nothing is saved."""
+        if not self.path.exists():
+            return state, rows
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                saved = {name: file[name] for name in file.files}
+            described = json.loads(str(saved["described"]))
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(
+                f"checkpoint '{self.path}' is not a readable mvrc checkpoint "
+                f"({type(error).__name__}); delete it or give another folder."
+            ) from error
+        self._refuse_difference(described)
+        leaves, treedef = jax.tree_util.tree_flatten(state)
+        restored = [saved[f"leaf_{i}"] for i in range(len(leaves))]
+        columns = {k.removeprefix("row_"): v for k, v in saved.items() if k.startswith("row_")}
+        count = len(columns.get("epoch", ()))
+        return jax.tree_util.tree_unflatten(treedef, restored), [
+            {name: _plain(name, column[i]) for name, column in columns.items()}
+            for i in range(count)
+        ]
+
+    def _refuse_difference(self, saved: dict[str, str]) -> None:
+        names = sorted(saved.keys() | self.described.keys())
+        pairs = [(name, saved.get(name), self.described.get(name)) for name in names]
+        changed = [f"{name} was {was} and is now {now}" for name, was, now in pairs if was != now]
+        if changed:
+            raise ValueError(
+                f"checkpoint '{self.path.parent}' belongs to another run: {'; '.join(changed)}; "
+                f"give another folder or delete it."
+            )
+
+
+def fingerprint(
+    problem: Any, geometry: Geometry, x0: Any, method: Any, options: dict[str, Any]
+) -> dict[str, str]:
+    """What must be equal for a run to continue, in words that can be compared and shown.
+
+    Functions are compared by their jaxprs (the computation, not the Python object), so the same
+    source in a new process is the same problem.
+    """
+    x = geometry.x.unflatten(geometry.x.flatten(x0))
+    flat = jax.ShapeDtypeStruct((geometry.y.size,), geometry.y.dtype)
+    y = jax.eval_shape(geometry.y.unflatten, flat)
+    inner, outer = _sample(problem.inner_data), _sample(problem.outer_data)
+    step = np.ones((), geometry.x.dtype)
+    words = {
+        "x0": _hash(x0),
+        "inner": _function(problem.inner, x, inner),
+        "outer": _function(problem.outer, y, *(() if outer is None else (outer,))),
+        "inner_data": _data(problem.inner_data),
+        "outer_data": _data(problem.outer_data),
+        "regularizer": _short(problem.regularizer),
+        "regularizer.prox": _function(problem.regularizer.prox, x, step),
+        "inner_jacobian": "none",
+        "sampling": problem.sampling,
+        "jax": jax.__version__,
+        **{name: str(value) for name, value in options.items()},
+    }
+    if problem.inner_jacobian is not None:
+        words["inner_jacobian"] = _function(problem.inner_jacobian, x, inner)
+    return {**words, **_fields("method", method)}
+
+
+def _fields(prefix: str, value: Any) -> dict[str, str]:
+    """The fields of nested modules, one line each; a schedule by some of its values."""
+    if not dataclasses.is_dataclass(value):
+        is_schedule = callable(value)
+        return {
+            prefix: str([float(value(t)) for t in (1, 2, 3, 10, 100)] if is_schedule else value)
+        }
+    words = {prefix: type(value).__name__}
+    for field in dataclasses.fields(value):
+        words |= _fields(f"{prefix}.{field.name}", getattr(value, field.name))
+    return words
+
+
+def _function(function: Any, *args: Any) -> str:
+    """Hash of the computation that a function does on such arguments."""
+    closed = jax.make_jaxpr(function)(*args)
+    text = re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr))
+    return _digest([text.encode(), *(_bytes(const) for const in closed.consts)])
+
+
+def _sample(data: Any) -> Any:
+    if data is None:
+        return None
+    if isinstance(data, Stream):
+        data = jax.eval_shape(lambda: data.draw(jax.random.key(0), 2))
+    return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
+
+
+def _data(data: Any) -> str:
+    if isinstance(data, Stream):
+        drawn = _function(lambda k: data.draw(k, 2), jax.random.key(0))
+        return f"Stream({drawn}, evaluation_size={data.evaluation_size}, seed={data.seed})"
+    return "none" if data is None else _hash(data)
+
+
+def _hash(tree: Any) -> str:
+    leaves = jax.tree_util.tree_leaves(tree)
+    shapes = " ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves)
+    return f"{shapes} {_digest([_bytes(leaf) for leaf in leaves])}"
+
+
+def _bytes(array: Any) -> Any:
+    return np.ascontiguousarray(np.asarray(array)).reshape(-1).view(np.uint8)
+
+
+def _digest(parts: list[Any]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _short(module: eqx.Module) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"0x[0-9a-f]+", "", repr(module)))
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A saved number as it was in the row."""
+    if name in ("objective", "gradient_mapping"):
+        return np.asarray(value)
+    return float(value) if name == "seconds" else int(value)

@@ -1,0 +1,211 @@
+"""The engine: one epoch as one compiled function, and the state that it maps to itself.
+
+An epoch is a refresh followed by a scan over period − 1 small steps. The random numbers of an
+epoch depend on the run's key and the epoch's number alone, so stopping and resuming between
+epochs changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, UInt32
+
+from mvrc import precision
+from mvrc.oracle import Counts, Geometry, Oracle, Vector
+from mvrc.sampling import Samples, Sizes
+from mvrc.split import Static, join, split
+
+if TYPE_CHECKING:
+    from mvrc.methods import Method
+    from mvrc.problem import Composition
+
+
+class Reservoir(NamedTuple):
+    """One point drawn uniformly from all those offered so far, without keeping the path."""
+
+    point: Vector
+    offered: Int[Array, ""]  # how many points were
+
+
+class Core(NamedTuple):
+    """All that an epoch needs and changes."""
+
+    scheme: Any  # iterates, the scheme's NamedTuple
+    estimator: Any  # the estimator's NamedTuple
+    epoch: Int[Array, ""]  # epochs made
+    key: UInt32[Array, 2]  # of the whole run
+    output: Reservoir | None  # zₜ over the whole run, when the random output is wanted
+    restart: Reservoir | None  # zₜ since the last restart, when restarts are random
+
+
+class Epoch(NamedTuple):
+    """A compiled epoch and what it evaluates."""
+
+    run: Callable[[Core], tuple[Core, Bool[Array, ...]]]
+    counts: Counts
+
+
+def first_core(
+    problem: Composition, geometry: Geometry, method: Method, x: Vector, seed: int, random: bool
+) -> Core:
+    """The state before the first epoch."""
+
+    def build() -> Core:
+        point = jnp.zeros(geometry.x.size, geometry.x.dtype)
+        oracle = Oracle(problem, geometry, _large(problem, method, jax.random.key(0)))
+        estimate = method.estimator.refresh(oracle, point)
+        reservoir = Reservoir(point, jnp.int32(0))
+        return Core(
+            method.scheme.start(point),
+            estimate,
+            jnp.int32(0),
+            jax.random.key_data(jax.random.key(0)),
+            reservoir if random else None,
+            reservoir if method.scheme.restarts()[0] == "random" else None,
+        )
+
+    zeros = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), jax.eval_shape(build))
+    key = jax.random.key_data(jax.random.key(seed))
+    start = jax.jit(method.scheme.start)(x)
+    return jax.device_put(zeros._replace(scheme=start, key=np.asarray(key)))
+
+
+def run_epoch(
+    problem: Composition, geometry: Geometry, method: Method, core: Core
+) -> tuple[Core, Bool[Array, ""], Counts]:
+    """One epoch: the loop of Algorithms 1 and 2 from one refresh to the next."""
+    scheme, estimator = method.scheme, method.estimator
+    key = jax.random.fold_in(jax.random.wrap_key_data(core.key), core.epoch)
+    refresh_key, draw_key, pick_key = jax.random.split(key, 3)
+    state, pool = _restarted(method, core)
+    picking = core.output is not None or core.restart is not None
+    picks = jax.random.uniform(pick_key, (method.steps, 2)) if picking else None
+
+    query = scheme.query(state)
+    oracle = Oracle(problem, geometry, _large(problem, method, refresh_key))
+    estimate = estimator.refresh(oracle, query)
+    state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
+    output, pool = _offer_both(core.output, pool, query, None if picks is None else picks[0])
+
+    tickets, open_batches = _plan(problem, method, draw_key)
+    traced: list[Counts] = []  # the counts of one step, known when it is traced
+
+    def step(carry: Any, inputs: Any) -> tuple[Any, None]:
+        state, estimate, output, pool = carry
+        ticket, pick = inputs
+        oracle = Oracle(problem, geometry, open_batches(ticket))
+        query = scheme.query(state)
+        estimate = estimator.update(oracle, estimate, query)
+        state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
+        traced.append(oracle.counts)
+        return (state, estimate, *_offer_both(output, pool, query, pick)), None
+
+    counts = oracle.counts
+    if method.steps > 1:
+        carry = (state, estimate, output, pool)
+        inputs = (tickets, None if picks is None else picks[1:])
+        (state, estimate, output, pool), _ = jax.lax.scan(step, carry, inputs, method.steps - 1)
+        each = traced[-1]
+        counts = Counts(*(a + (method.steps - 1) * b for a, b in zip(counts, each, strict=True)))
+    finite = jnp.all(jnp.isfinite(scheme.point(state)))
+    return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
+
+
+def compile_epoch(
+    problem: Composition, geometry: Geometry, method: Method, core: Core, lanes: int | None
+) -> Epoch:
+    """`run_epoch` compiled for these shapes; compiled once for all runs that share them."""
+    dynamic, static = split((problem, method), geometry.x.dtype)
+    leaves = [_spec(leaf) for leaf in jax.tree_util.tree_leaves((dynamic, core))]
+    shapes = (tuple((leaf.shape, leaf.dtype) for leaf in leaves), precision.wide())
+    treedef = jax.tree_util.tree_structure((dynamic, core))
+    executable, counts = _compile(static, geometry, lanes, treedef, shapes)
+    return Epoch(lambda core: executable(dynamic, core), counts)
+
+
+@functools.lru_cache(maxsize=64)
+def _compile(
+    static: Static, geometry: Geometry, lanes: int | None, treedef: Any, shapes: Any
+) -> tuple[Any, Counts]:
+    traced: list[Counts] = []
+
+    def epoch(dynamic: Any, core: Core) -> tuple[Core, Any]:
+        problem, method = join(dynamic, static)
+
+        def one(core: Core) -> tuple[Core, Any]:
+            core, finite, counts = run_epoch(problem, geometry, method, core)
+            traced.append(counts)
+            return core, finite
+
+        return one(core) if lanes is None else jax.vmap(one)(core)
+
+    specs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes[0]]
+    arguments = jax.tree_util.tree_unflatten(treedef, specs)
+    return jax.jit(epoch).lower(*arguments).compile(), traced[-1]
+
+
+def _large(problem: Composition, method: Method, key: Any) -> dict[str, Samples | None]:
+    """The batches of a refresh; A and A' are one when both are everything."""
+    keys = jax.random.split(key, 3)
+    inner, outer = problem.inner_source, problem.outer_source
+    values = inner.large(keys[0], method.refresh.values)
+    both = problem.n is not None and method.refresh.values == method.refresh.jacobians is None
+    jacobians = values if both else inner.large(keys[1], method.refresh.jacobians)
+    last = None if outer is None else outer.large(keys[2], method.refresh.outer)
+    return {"values": values, "jacobians": jacobians, "outer": last}
+
+
+def _plan(problem: Composition, method: Method, key: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Tickets of all small steps of an epoch, and the way from a ticket to its batches."""
+    steps = method.steps - 1
+    tickets, openers = {}, {}
+    for i, role in enumerate(method.estimator.roles(problem.two_level)):
+        source = problem.outer_source if role == "outer" else problem.inner_source
+        assert source is not None
+        size = _size(method.batch, role)
+        tickets[role], openers[role] = source.plan(jax.random.fold_in(key, i), steps, size)
+    return tickets, lambda ticket: {role: openers[role](t) for role, t in ticket.items()}
+
+
+def _size(sizes: Sizes, role: str) -> int:
+    return getattr(sizes, role)
+
+
+def _restarted(method: Method, core: Core) -> tuple[Any, Reservoir | None]:
+    """The iterates at the start of an epoch, restarted when it is time."""
+    kind, every = method.scheme.restarts()
+    if kind == "never":
+        return core.scheme, core.restart
+    due = (core.epoch % every == 0) & (core.epoch > 0)
+    point = method.scheme.point(core.scheme) if core.restart is None else core.restart.point
+    fresh = method.scheme.start(point)
+    state = jax.tree_util.tree_map(lambda a, b: jnp.where(due, a, b), fresh, core.scheme)
+    pool = core.restart
+    if pool is not None:
+        pool = pool._replace(offered=jnp.where(due, 0, pool.offered))
+    return state, pool
+
+
+def _offer_both(output: Any, pool: Any, point: Vector, pick: Any) -> tuple[Any, Any]:
+    if pick is None:
+        return output, pool
+    return _offer(output, point, pick[0]), _offer(pool, point, pick[1])
+
+
+def _offer(reservoir: Reservoir | None, point: Vector, uniform: Any) -> Reservoir | None:
+    """Reservoir sampling: the k-th point offered is taken with probability 1/k."""
+    if reservoir is None:
+        return None
+    offered = reservoir.offered + 1
+    taken = uniform * offered < 1
+    return Reservoir(jnp.where(taken, point, reservoir.point), offered)
+
+
+def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype)

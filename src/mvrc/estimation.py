@@ -1,0 +1,178 @@
+"""Constants of the theory estimated from samples, and the default step size."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mvrc import checks
+from mvrc.oracle import Geometry, Oracle, Vector
+from mvrc.problem import Composition
+from mvrc.sampling import Samples, Source
+from mvrc.theory import Constants
+
+_ROWS = 2048  # samples used for the smoothness
+_POINTS = 8  # points tried in the ball
+_ENTRIES = 2**24  # most entries of all per-sample Jacobians held at once
+
+
+def default_step_size(problem: Composition, x: Any) -> float:
+    """1/(4L), with L the largest curvature of F found near x by power iteration.
+
+    Curvature is looked for at x and at three random points within max(1, ‖x‖) of it. A function
+    that bends much more elsewhere can still defeat it; the run then ends as "diverged".
+    """
+    with problem.precision(x):
+        geometry = problem.geometry(x)
+        flat = geometry.x.flatten(x)
+        bend = float(jax.jit(lambda x: _smoothness(problem, geometry, x))(flat))
+    return 1 / (4 * bend) if np.isfinite(bend) and bend > 0 else 1.0
+
+
+def _smoothness(problem: Composition, geometry: Geometry, x: Vector) -> Any:
+    keys = jax.random.split(jax.random.key(0), 4)
+    inner = _subsample(problem.inner_source, keys[0], min(_ROWS, geometry.inner_rows(False)))
+    outer = None
+    if problem.outer_source is not None:
+        outer = _subsample(problem.outer_source, keys[1], min(_ROWS, geometry.outer_rows()))
+    oracle = Oracle(problem, geometry, {})
+
+    def gradient(x: Vector) -> Vector:
+        return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
+
+    def curvature(point: Vector) -> Any:
+        def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
+            image = jax.jvp(gradient, (point,), (direction,))[1]
+            length = jnp.linalg.norm(image)
+            unit = image / jnp.where(length > 0, length, 1)
+            return jnp.where(length > 0, unit, direction), length
+
+        start = jax.random.normal(keys[2], x.shape, x.dtype)
+        return jax.lax.scan(turn, start / jnp.linalg.norm(start), None, length=20)[1][-1]
+
+    radius = jnp.maximum(1.0, jnp.linalg.norm(x))
+    away = jax.random.normal(keys[3], (3, *x.shape), x.dtype)
+    away = x + radius * away / jnp.linalg.norm(away, axis=1, keepdims=True)
+    found = jax.lax.map(curvature, jnp.concatenate([x[None], away]))
+    return jnp.max(jnp.where(jnp.isfinite(found), found, 0))
+
+
+class _Bounds(NamedTuple):
+    l_f: Any
+    L_f: Any
+    l_g: Any
+    L_g: Any
+    sigma_g: Any
+    sigma_dg: Any
+    sigma_df: Any
+
+
+@checks.explain_keywords
+def estimate_constants(
+    problem: Composition, x: Any, radius: float, *, samples: int = 256, seed: int = 0
+) -> Constants:
+    """Lipschitz and variance constants over the ball of `radius` around x, from samples.
+
+    Each is the largest value seen at random points and pairs in the ball: an estimate from below,
+    which grows with `samples`. Multiply by a margin before trusting a guarantee to it.
+
+    l_g = max ‖gᵢ'‖, L_g = max ‖gᵢ'(x) − gᵢ'(x')‖/‖x − x'‖ (spectral norms), l_f and L_f likewise
+    for ∇fₖ at the inner values met; σ_g², σ_g'² (Frobenius), σ_f'² the largest variances.
+
+    Args:
+        problem: the composition.
+        x: centre of the ball.
+        radius: its radius.
+        samples: inner and outer samples looked at.
+        seed: of the random points and samples.
+    """
+    checks.positive("radius", radius)
+    checks.whole("samples", samples, least=2)
+    x = problem.start(x)
+    with problem.precision(x):
+        geometry = problem.geometry(x)
+        entries = geometry.x.size * geometry.y.size
+        if 2 * entries > _ENTRIES:
+            raise ValueError(
+                f"x has {geometry.x.size} and y {geometry.y.size} coordinates, so one Jacobian has "
+                f"{entries:,} entries; estimate_constants needs at most {_ENTRIES // 2:,}."
+            )
+        most = max(2, min(samples, _ENTRIES // entries))
+        bounds = jax.jit(
+            lambda x: _bounds(problem, geometry, x, radius, most, jax.random.key(seed))
+        )(geometry.x.flatten(x))
+    numbers = _Bounds(*(float(b) for b in bounds))
+    if not all(np.isfinite(numbers)):
+        raise ValueError(
+            f"f or g is not finite somewhere within radius {radius} of x; use a smaller radius."
+        )
+    floor = np.finfo(geometry.x.dtype).tiny
+    return Constants(**{k: max(v, floor) for k, v in numbers._asdict().items()})
+
+
+def _bounds(
+    problem: Composition, geometry: Geometry, x: Vector, radius: float, samples: int, key: Any
+) -> _Bounds:
+    keys = jax.random.split(key, 4)
+    batch = _subsample(problem.inner_source, keys[0], samples)
+    inner = batch.piece(0, batch.size)
+    oracle = Oracle(problem, geometry, {})
+    away = jax.random.normal(keys[1], (_POINTS, *x.shape), x.dtype)
+    lengths = radius * jax.random.uniform(keys[2], (_POINTS, 1), x.dtype)
+    points = x + lengths * away / jnp.linalg.norm(away, axis=1, keepdims=True)
+
+    def at(point: Vector) -> tuple[Any, Any]:
+        values = jax.vmap(oracle._inner, (None, 0))(point, inner)
+        return values, jax.vmap(jax.jacfwd(oracle._inner), (None, 0))(point, inner)
+
+    def look(i: Any) -> tuple[Any, ...]:
+        here, there = points[i], points[(i + 1) % _POINTS]
+        (value, jacobian), (other_value, other) = at(here), at(there)
+        slope = jnp.max(_spectral(jacobian))
+        bend = jnp.max(_spectral(jacobian - other)) / jnp.linalg.norm(here - there)
+        spread = _variance(value), _variance(jacobian.reshape(batch.size, -1))
+        return slope, bend, *spread, jnp.mean(value, 0), jnp.mean(other_value, 0)
+
+    slope, bend, noise, noise_jacobian, y, y_other = jax.lax.map(look, jnp.arange(_POINTS))
+    outer_gradients = _outer_gradients(problem, oracle, samples, keys[3])
+    gradients, others = jax.vmap(outer_gradients)(y), jax.vmap(outer_gradients)(y_other)
+    apart = jnp.linalg.norm(y - y_other, axis=-1)
+    turned = jnp.max(jnp.linalg.norm(gradients - others, axis=-1), axis=-1)
+    return _Bounds(
+        l_f=jnp.max(jnp.linalg.norm(gradients, axis=-1)),
+        L_f=jnp.max(turned / jnp.where(apart > 0, apart, jnp.inf)),
+        l_g=jnp.max(slope),
+        L_g=jnp.max(bend),
+        sigma_g=jnp.sqrt(jnp.max(noise)),
+        sigma_dg=jnp.sqrt(jnp.max(noise_jacobian)),
+        sigma_df=jnp.sqrt(jnp.max(jax.vmap(_variance)(gradients))),
+    )
+
+
+def _outer_gradients(problem: Composition, oracle: Oracle, samples: int, key: Any) -> Any:
+    """y ↦ the gradients ∇fₖ(y), one row each; one row for a single f."""
+    source = problem.outer_source
+    if source is None:
+        return lambda y: jax.grad(oracle.outer_value)(y, None)[None]
+    batch = _subsample(source, key, samples)
+    outer = batch.piece(0, batch.size)
+    one = jax.grad(lambda y, s: problem.outer(oracle.geometry.y.unflatten(y), s).astype(y.dtype))
+    return lambda y: jax.vmap(one, (None, 0))(y, outer)
+
+
+def _subsample(source: Source, key: Any, size: int) -> Samples:
+    """Every sample when they are few, else a draw."""
+    if source.count is not None and source.count <= size:
+        return source.everything()
+    return source.large(key, size)
+
+
+def _spectral(matrices: Any) -> Any:
+    return jnp.linalg.norm(matrices, ord=2, axis=(-2, -1))
+
+
+def _variance(rows: Any) -> Any:
+    return jnp.mean(jnp.sum((rows - jnp.mean(rows, axis=0)) ** 2, axis=-1))

@@ -1,0 +1,46 @@
+"""What an estimator of ∇F is: it sees query points and samples, never x, prox or step sizes."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+
+from mvrc.oracle import Geometry, Oracle, Vector
+
+JACOBIANS = ("auto", "matrix", "free")
+
+# "auto" keeps the p × d matrix up to this many entries (docs/performance.md).
+MATRIX_LIMIT = 4096
+
+
+class Estimator(eqx.Module):
+    """v ≈ ∇F(z) from samples.
+
+    `refresh` starts the estimate at a point from a large batch, `update` moves it to the next
+    query point with a small one; the state is a NamedTuple of arrays.
+    """
+
+    @abc.abstractmethod
+    def roles(self, two_level: bool) -> tuple[str, ...]:
+        """The independent batches a step draws, of "values", "jacobians" and "outer"."""
+
+    @abc.abstractmethod
+    def refresh(self, oracle: Oracle, point: Vector) -> Any:
+        """The state at `point` from the oracle's (large) batches."""
+
+    @abc.abstractmethod
+    def update(self, oracle: Oracle, state: Any, point: Vector) -> Any:
+        """The state at `point` from the state at the previous point and small batches."""
+
+    @abc.abstractmethod
+    def gradient(self, state: Any) -> Vector:
+        """The estimate v."""
+
+
+def keeps_matrix(jacobian: str, geometry: Geometry) -> bool:
+    """Whether the Jacobian is kept as a p × d matrix."""
+    if jacobian == "auto":
+        return geometry.x.size * geometry.y.size <= MATRIX_LIMIT
+    return jacobian == "matrix"

@@ -1,0 +1,212 @@
+"""The oracle: batch means of g, g', ∇f at flat points, counted where they are evaluated.
+
+`Geometry` knows shapes, `Oracle` evaluates. Everything here runs inside a compiled function; the
+counts are Python integers that are known once the function is traced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mvrc.layout import Layout
+from mvrc.sampling import Samples
+
+if TYPE_CHECKING:
+    from mvrc.problem import Composition
+
+Vector = Float[Array, "..."]
+Pullback = Callable[[Vector], Vector]
+
+# A chunk of a batch holds at most about this many numbers (32 MiB in float64).
+_CHUNK = 2**22
+
+
+class Counts(NamedTuple):
+    """What has been evaluated: one sample at one point is one evaluation."""
+
+    inner_values: Any = 0
+    inner_jacobians: Any = 0
+    outer_gradients: Any = 0
+    prox: Any = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    """Layouts of x and y, and the number of elements of one sample; hashable."""
+
+    x: Layout
+    y: Layout
+    inner_sample: int
+    outer_sample: int
+
+    def inner_rows(self, matrix: bool) -> int:
+        """Rows of an inner chunk."""
+        passes = min(self.x.size, self.y.size) if matrix else 1
+        return max(1, _CHUNK // (self.inner_sample + self.x.size + self.y.size * (1 + passes)))
+
+    def outer_rows(self) -> int:
+        """Rows of an outer chunk."""
+        return max(1, _CHUNK // (self.outer_sample + 2 * self.y.size))
+
+
+class Oracle:
+    """Evaluations of one problem on named batches, with their count.
+
+    Args:
+        problem: the composition.
+        geometry: layouts of its x and y.
+        batches: the independent draws by name: "values" (A), "jacobians" (A'), "outer" (B).
+    """
+
+    def __init__(
+        self, problem: Composition, geometry: Geometry, batches: Mapping[str, Samples | None]
+    ) -> None:
+        self.problem = problem
+        self.geometry = geometry
+        self.two_level = problem.outer_data is not None
+        self._batches = batches
+        self.counts = Counts()
+
+    def batch(self, role: str) -> Samples | None:
+        """The batch of that name; None stands for the single outer function."""
+        return self._batches[role]
+
+    def values(self, point: Vector, batch: Samples) -> Vector:
+        """g_A(point)."""
+        self._count(inner_values=batch.size)
+        total = _sum(batch, lambda s: self._inner_sum(point, s), self.geometry.inner_rows(False))
+        return total / batch.size
+
+    def jacobian(self, point: Vector, batch: Samples) -> Float[Array, "p d"]:
+        """g'_A(point), p × d."""
+        self._count(inner_jacobians=batch.size)
+        rows = self.geometry.inner_rows(True)
+        return _sum(batch, lambda s: self._value_and_jacobian(point, s)[1], rows) / batch.size
+
+    def values_and_jacobian(
+        self, point: Vector, batch: Samples
+    ) -> tuple[Vector, Float[Array, "p d"]]:
+        """Both of the above in one pass."""
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        rows = self.geometry.inner_rows(True)
+        value, jacobian = _sum(batch, lambda s: self._value_and_jacobian(point, s), rows)
+        return value / batch.size, jacobian / batch.size
+
+    def pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
+        """g'_A(point)ᵀ cotangent, without the p × d matrix."""
+        self._count(inner_jacobians=batch.size)
+        return self._pullback(point, batch, cotangent)
+
+    def values_and_pullback(self, point: Vector, batch: Samples) -> tuple[Vector, Pullback]:
+        """g_A(point) and the map u ↦ g'_A(point)ᵀ u; a small batch is passed through once."""
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        rows = self.geometry.inner_rows(False)
+        if batch.size <= rows and self.problem.inner_jacobian is None:
+            samples = batch.piece(0, batch.size)
+            total, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
+            return total / batch.size, lambda u: pull(u / batch.size)[0]
+        total = _sum(batch, lambda s: self._inner_sum(point, s), rows)
+        return total / batch.size, lambda u: self._pullback(point, batch, u)
+
+    def outer_gradient(self, y: Vector, batch: Samples | None) -> Vector:
+        """∇f_B(y)."""
+        self._count(outer_gradients=1 if batch is None else batch.size)
+        if batch is None:
+            return jax.grad(self._outer_sum)(y, None)
+        part = jax.grad(self._outer_sum)
+        return _sum(batch, lambda s: part(y, s), self.geometry.outer_rows()) / batch.size
+
+    def outer_value(self, y: Vector, batch: Samples | None) -> Float[Array, ""]:
+        """f_B(y); not counted, as it is only measured."""
+        if batch is None:
+            return self._outer_sum(y, None)
+        rows = self.geometry.outer_rows()
+        return _sum(batch, lambda s: self._outer_sum(y, s), rows) / batch.size
+
+    def prox(self, point: Vector, step: Any) -> Vector:
+        """prox_{step·r}(point)."""
+        self._count(prox=1)
+        layout = self.geometry.x
+        return layout.flatten(self.problem.regularizer.prox(layout.unflatten(point), step))
+
+    def _count(self, **evaluated: int) -> None:
+        old = self.counts._asdict()
+        self.counts = Counts(**{k: v + evaluated.get(k, 0) for k, v in old.items()})
+
+    def _outer_sum(self, y: Vector, samples: Any) -> Float[Array, ""]:
+        tree = self.geometry.y.unflatten(y)
+        if samples is None:
+            return jnp.asarray(self.problem.outer(tree)).astype(y.dtype)
+        return jnp.sum(jax.vmap(lambda s: self.problem.outer(tree, s))(samples)).astype(y.dtype)
+
+    def _inner(self, point: Vector, sample: Any) -> Vector:
+        geometry = self.geometry
+        return geometry.y.flatten(self.problem.inner(geometry.x.unflatten(point), sample))
+
+    def _inner_sum(self, point: Vector, samples: Any) -> Vector:
+        return jnp.sum(jax.vmap(self._inner, (None, 0))(point, samples), axis=0)
+
+    def _value_and_jacobian(self, point: Vector, samples: Any) -> tuple[Vector, Vector]:
+        """Sums over the samples, by p reverse or d forward passes, whichever is fewer."""
+        p, d = self.geometry.y.size, self.geometry.x.size
+        if self.problem.inner_jacobian is not None:
+            each = jax.vmap(self._written_jacobian, (None, 0))(point, samples)
+            return self._inner_sum(point, samples), jnp.sum(each, axis=0)
+        if p <= d:
+            value, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
+            return value, jax.vmap(pull)(jnp.eye(p, dtype=value.dtype))[0]
+        value, push = jax.linearize(lambda x: self._inner_sum(x, samples), point)
+        return value, jax.vmap(push, out_axes=1)(jnp.eye(d, dtype=point.dtype))
+
+    def _written_jacobian(self, point: Vector, sample: Any) -> Vector:
+        """The user's own Jacobian of one sample as a p × d matrix."""
+        assert self.problem.inner_jacobian is not None
+        geometry = self.geometry
+        tree = self.problem.inner_jacobian(geometry.x.unflatten(point), sample)
+        return jacobian_matrix(tree, geometry)
+
+    def _pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
+        def part(samples: Any) -> Vector:
+            if self.problem.inner_jacobian is not None:
+                each = jax.vmap(self._written_jacobian, (None, 0))(point, samples)
+                return jnp.einsum("spd,p->d", each, cotangent)
+            return jax.vjp(lambda x: self._inner_sum(x, samples), point)[1](cotangent)[0]
+
+        matrix = self.problem.inner_jacobian is not None
+        return _sum(batch, part, self.geometry.inner_rows(matrix)) / batch.size
+
+
+def jacobian_matrix(tree: Any, geometry: Geometry) -> Float[Array, "p d"]:
+    """A Jacobian in the structure of `jax.jacobian` (y's tree of x's trees) as a p × d matrix."""
+    blocks = iter(jax.tree_util.tree_leaves(tree))
+    rows = []
+    for y_shape in geometry.y.shapes:
+        row = [next(blocks) for _ in geometry.x.shapes]
+        height = math.prod(y_shape)
+        rows.append(jnp.concatenate([jnp.reshape(block, (height, -1)) for block in row], axis=1))
+    return jnp.concatenate(rows, axis=0).astype(geometry.x.dtype)
+
+
+def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
+    """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
+    if batch.size <= rows:
+        return part(batch.piece(0, batch.size))
+    count, rest = divmod(batch.size, rows)
+
+    def add(total: Any, i: Any) -> tuple[Any, None]:
+        return jax.tree_util.tree_map(jnp.add, total, part(batch.piece(i * rows, rows))), None
+
+    shapes = jax.eval_shape(lambda: part(batch.piece(0, rows)))
+    zeros = jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    total, _ = jax.lax.scan(add, zeros, jnp.arange(count))
+    if rest:
+        last = part(batch.piece(count * rows, rest))
+        total = jax.tree_util.tree_map(jnp.add, total, last)
+    return total

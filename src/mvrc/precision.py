@@ -1,0 +1,30 @@
+"""float32 and float64 follow the user's arrays: 64-bit mode is on exactly where they need it.
+
+JAX cuts float64 to float32 unless a global switch is set. Instead of touching the user's global
+state, every public entry point runs inside `follow(...)`, which turns 64-bit mode on for its
+duration when one of the arrays is float64.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def follow(*trees: Any) -> contextlib.AbstractContextManager[Any]:
+    """Context in which the arrays in `trees` keep their dtype."""
+    if wide() or not any(_is_wide(leaf) for leaf in jax.tree_util.tree_leaves(trees)):
+        return contextlib.nullcontext()
+    return jax.enable_x64(True)
+
+
+def wide() -> bool:
+    """Whether 64-bit mode is on."""
+    return bool(jax.config.read("jax_enable_x64"))
+
+
+def _is_wide(leaf: Any) -> bool:
+    return getattr(leaf, "dtype", None) == np.float64

@@ -1,0 +1,69 @@
+"""The progress bar: objective, gradient mapping, samples and time left; nothing when off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mvrc.solve import Stop
+
+
+class Bar:
+    """A context manager around a run; rich is imported only when the bar is shown."""
+
+    def __init__(self, shown: bool, stop: Stop) -> None:
+        self._bar: Any = None
+        self._stop = stop
+        if shown:
+            self._bar = _rich_bar()
+            self._task = self._bar.add_task(
+                "minimize", total=1.0, epoch="compiling", objective="–", mapping="–", samples="0"
+            )
+
+    def __enter__(self) -> Bar:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, row: dict[str, Any], epoch: int) -> None:
+        """Show the last row; the share done is that of the nearest limit."""
+        if self._bar is None:
+            return
+        shares = [
+            now / limit
+            for now, limit in (
+                (epoch, self._stop.epochs),
+                (row["inner_values"], self._stop.samples),
+                (row["seconds"], self._stop.seconds),
+            )
+            if limit
+        ]
+        self._bar.update(
+            self._task,
+            completed=min(1.0, max(shares, default=0.0)),
+            epoch=f"epoch {epoch}",
+            objective=f"{np.median(row['objective']):.6g}",
+            mapping=f"{np.median(row['gradient_mapping']):.2e}",
+            samples=f"{row['inner_values']:,}",
+        )
+
+
+def _rich_bar() -> Any:
+    try:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise ImportError("progress=True needs rich: pip install 'mvrc[progress]'.") from error
+    return Progress(
+        TextColumn("{task.fields[epoch]}"),
+        BarColumn(bar_width=24),
+        TextColumn("objective {task.fields[objective]}"),
+        TextColumn("gradient mapping {task.fields[mapping]}"),
+        TextColumn("{task.fields[samples]} samples"),
+        TimeRemainingColumn(),
+    )

@@ -1,0 +1,206 @@
+"""Where samples come from: rows of the user's arrays or a `Stream`, and how batches are drawn.
+
+A batch is a `Samples`: something with a size that hands out pieces, so that a large batch can be
+evaluated in chunks without ever being held as a whole.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from mvrc import checks
+
+SAMPLING = ("replacement", "reshuffled")
+
+# Indices of a whole epoch are drawn at once up to this many (16 MiB), step by step above it.
+_AT_ONCE = 2**22
+
+
+class Stream(eqx.Module):
+    """An endless source of samples, for the online classes E¹ and E².
+
+    The expectation itself is never known, so what is *measured* (objective, gradient mapping) is
+    the mean over one fixed evaluation batch, the same for every run and every method.
+
+    Args:
+        draw: `draw(key, size)` gives a pytree of arrays with leading axis `size`; JAX-traceable.
+        evaluation_size: number of samples in the evaluation batch.
+        seed: seed of the evaluation batch alone; a run's own draws come from `minimize(seed=)`.
+    """
+
+    draw: Callable[[Any, int], Any] = eqx.field(static=True)
+    evaluation_size: int = eqx.field(static=True, default=10_000)
+    seed: int = eqx.field(static=True, default=0)
+
+    def __check_init__(self) -> None:
+        if not callable(self.draw):
+            raise TypeError(
+                f"draw must be a function draw(key, size), not {type(self.draw).__name__}."
+            )
+        checks.whole("evaluation_size", self.evaluation_size, least=2)
+
+    def evaluation(self) -> Streamed:
+        """The fixed batch on which objective and gradient mapping are measured."""
+        return Streamed(self.draw, jax.random.key(self.seed), self.evaluation_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """Batch sizes of the three independent draws A (values), A' (Jacobians) and B (outer).
+
+    `None` stands for every sample, and where there is one outer function for that function.
+    """
+
+    values: int | None = None
+    jacobians: int | None = None
+    outer: int | None = None
+
+
+class Samples(abc.ABC):
+    """A batch that hands out pieces `[start, start + length)`."""
+
+    size: int
+
+    @abc.abstractmethod
+    def piece(self, start: Any, length: int) -> Any:
+        """A pytree with leading axis `length`; `start` may be traced, `length` is static."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows(Samples):
+    """All rows of the arrays, in order, without a copy."""
+
+    data: Any
+    size: int
+
+    def piece(self, start: Any, length: int) -> Any:
+        if length == self.size:
+            return self.data
+        return jax.tree_util.tree_map(
+            lambda a: jax.lax.dynamic_slice_in_dim(a, start, length), self.data
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Gathered(Samples):
+    """Rows at drawn indices."""
+
+    data: Any
+    indices: Int[Array, " size"]
+    size: int
+
+    def piece(self, start: Any, length: int) -> Any:
+        chosen = self.indices
+        if length != self.size:
+            chosen = jax.lax.dynamic_slice_in_dim(chosen, start, length)
+        return jax.tree_util.tree_map(
+            lambda a: a.at[chosen].get(mode="promise_in_bounds"), self.data
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Block(Samples):
+    """`size` contiguous rows from `first` on, wrapping round the end."""
+
+    data: Any
+    first: Int[Array, ""]
+    size: int
+    count: int  # rows in all
+
+    def piece(self, start: Any, length: int) -> Any:
+        start = (self.first + start) % self.count
+        if self.count % self.size == 0 and length == self.size:
+            return Rows(self.data, self.count).piece(start, length)
+
+        def wrapped(a: Array) -> Array:
+            # The block may run over the end: join the last rows to the first and cut there.
+            tail = jnp.minimum(start, self.count - length)
+            joined = jnp.concatenate(
+                [jax.lax.dynamic_slice_in_dim(a, tail, length), a[:length]], axis=0
+            )
+            return jax.lax.dynamic_slice_in_dim(joined, start - tail, length)
+
+        return jax.tree_util.tree_map(wrapped, self.data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Streamed(Samples):
+    """Fresh samples from a stream; the same key and pieces give the same samples."""
+
+    draw: Callable[[Any, int], Any]
+    key: Any
+    size: int
+
+    def piece(self, start: Any, length: int) -> Any:
+        return self.draw(jax.random.fold_in(self.key, start), length)
+
+
+class Source(eqx.Module):
+    """One side's samples (inner or outer) with the rule by which batches are drawn from it."""
+
+    data: Any  # pytree of arrays, or a Stream
+    count: int | None = eqx.field(static=True)  # None: a stream
+    sampling: str = eqx.field(static=True)
+
+    def everything(self) -> Samples:
+        """Every sample once (of a stream: the evaluation batch)."""
+        if self.count is None:
+            return self.data.evaluation()
+        return Rows(self.data, self.count)
+
+    def large(self, key: Any, size: int | None) -> Samples:
+        """The batch of a refresh: everything when `size` is None, else a fresh draw."""
+        if self.count is None:
+            assert size is not None, "a refresh from a stream has a size"
+            return Streamed(self.data.draw, key, size)
+        if size is None or size == self.count:
+            return self.everything()
+        return Gathered(self.data, jax.random.randint(key, (size,), 0, self.count), size)
+
+    def plan(self, key: Any, steps: int, size: int) -> tuple[Any, Callable[[Any], Samples]]:
+        """Draws for `steps` small batches: per-step tickets, and the way from ticket to batch.
+
+        The ticket of step t depends on `key` and t alone (of a reshuffled epoch: on `key`).
+        """
+        times = jnp.arange(steps)
+        if self.count is None:
+            draw = self.data.draw
+            return times, lambda t: Streamed(draw, jax.random.fold_in(key, t), size)
+        data, count = self.data, self.count
+        if size == count:
+            return times, lambda t: Rows(data, count)
+        if self.sampling == "reshuffled":
+            starts = _block_starts(key, steps, size, count)
+            return starts, lambda first: Block(data, first, size, count)
+
+        def indices(t: Any) -> Int[Array, " size"]:
+            return jax.random.randint(jax.random.fold_in(key, t), (size,), 0, count)
+
+        if steps * size > _AT_ONCE:
+            return times, lambda t: Gathered(data, indices(t), size)
+        return jax.vmap(indices)(times), lambda chosen: Gathered(data, chosen, size)
+
+
+def _block_starts(key: Any, steps: int, size: int, count: int) -> Int[Array, " steps"]:
+    """Starts of contiguous blocks: each pass visits all blocks once, in random order.
+
+    The blocks' common offset is uniform on the circle of rows, hence every row is equally likely
+    even when the size does not divide the number of rows.
+    """
+    blocks = max(1, count // size)
+    passes = -(-steps // blocks)
+    keys = jax.random.split(key, 2 * passes).reshape(passes, 2)
+    order = jax.vmap(lambda k: jax.random.permutation(k, blocks))(keys[:, 0])
+    starts = order * size
+    if count % size:
+        offsets = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(keys[:, 1])
+        starts = (starts + offsets[:, None]) % count
+    return starts.reshape(-1)[:steps].astype(jnp.int32)

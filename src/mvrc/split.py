@@ -1,0 +1,40 @@
+"""Split a tree of modules into numbers (arguments of a compiled program) and the hashable rest."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Static:
+    """Structure, functions, sizes and words of a tree; equal trees share one compiled program."""
+
+    treedef: Any
+    rest: tuple[Any, ...]  # leaves that are not numbers; None where a number was
+
+
+def split(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
+    """Arrays as they are, Python floats as arrays of `dtype`, and everything else."""
+    leaves, treedef = jax.tree_util.tree_flatten(tree)
+    numbers = [_number(leaf, dtype) for leaf in leaves]
+    rest = tuple(
+        leaf if number is None else None for leaf, number in zip(leaves, numbers, strict=True)
+    )
+    return [number for number in numbers if number is not None], Static(treedef, rest)
+
+
+def join(numbers: list[Any], static: Static) -> Any:
+    """The inverse of `split`."""
+    remaining = iter(numbers)
+    leaves = [next(remaining) if leaf is None else leaf for leaf in static.rest]
+    return jax.tree_util.tree_unflatten(static.treedef, leaves)
+
+
+def _number(leaf: Any, dtype: Any) -> Any:
+    if isinstance(leaf, jax.Array | np.ndarray | np.generic):
+        return leaf
+    return np.asarray(leaf, dtype) if isinstance(leaf, float) else None

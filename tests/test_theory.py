@@ -170,7 +170,7 @@ def test_step_sizes_keep_the_lemmas_of_the_iterates(alpha):
 
 def test_first_step_size_is_within_the_proofs_range():
     assert parameters(UNIT, n=10).step_size(0) == pytest.approx(2 * parameters(UNIT, n=10).beta)
-    low = parameters(UNIT, n=10, lam=1)
+    low = parameters(UNIT, n=10, lam=1.0)
     assert low.step_size(0) == low.step_size(9) == low.beta
     middle = parameters(UNIT, n=10, alpha=0.5, lam=1.25)
     assert middle.step_size(3) == 1.25 * middle.beta and middle.momentum(7) == 0.5
@@ -305,8 +305,8 @@ def test_complexity_formulas():
     assert complexity("E¹", epsilon=0.1) == pytest.approx(1000)
     assert complexity("Σ²", 100, 400, epsilon=0.1) == pytest.approx(500 + 20 * 100)
     assert complexity("E²", epsilon=0.5) == pytest.approx(8)
-    assert complexity("Σ¹", 100, epsilon=0.1, dominance=3) == pytest.approx(130 * math.log(10))
-    assert complexity("E¹", epsilon=0.1, dominance=3) == pytest.approx(300 * math.log(10))
+    assert complexity("Σ¹", 100, epsilon=0.1, dominance=3.0) == pytest.approx(130 * math.log(10))
+    assert complexity("E¹", epsilon=0.1, dominance=3.0) == pytest.approx(300 * math.log(10))
 
 
 @pytest.mark.parametrize(
@@ -348,12 +348,12 @@ def test_given_constants_of_the_batches_are_used(c, C1, C2):
         ("L_f", -1.0, "L_f must be a finite number of at least 0, not -1.0"),
         ("L_g", math.inf, "L_g must be a finite number of at least 0, not inf"),
         ("sigma_g", math.nan, "sigma_g must be a finite number of at least 0, not nan"),
-        ("sigma_df", "1", "sigma_df must be a finite number of at least 0, not '1'"),
+        ("sigma_df", -0.5, "sigma_df must be a finite number of at least 0, not -0.5"),
     ],
 )
 def test_constants_refusals(name, value, sentence):
     with pytest.raises(ValueError, match=sentence):
-        Constants(**{"l_f": 1, "L_f": 1, "l_g": 1, "L_g": 1, name: value})
+        Constants(**{"l_f": 1.0, "L_f": 1.0, "l_g": 1.0, "L_g": 1.0, name: value})
 
 
 TWO = {"two_level": True, "epsilon": 0.01}
@@ -363,8 +363,8 @@ TWO = {"two_level": True, "epsilon": 0.01}
     ("arguments", "sentence"),
     [
         ({"n": 0}, "n must be a whole number of at least 1, not 0"),
-        ({"n": 2.5}, "n must be a whole number of at least 1, not 2.5"),
-        ({"n": 9, "alpha": 0}, r"alpha must lie in \(0, 1\] or be None .* not 0"),
+        ({"n": 9, "N": -3, **TWO}, "N must be a whole number of at least 1, not -3"),
+        ({"n": 9, "alpha": 0.0}, r"alpha must lie in \(0, 1\] or be None .* not 0.0"),
         ({"n": 9, "alpha": 1.5}, r"alpha must lie in \(0, 1\] or be None .* not 1.5"),
         ({"n": 9, "lam": 1.1}, r"lam must lie in \[1, 1 \+ αₜ\] for every t, so be 1, .* not 1.1"),
         ({"n": 9, "alpha": 0.5, "lam": 1.6}, r"lam must lie in \[1, 1 \+ α\] = \[1, 1.5\], .* 1.6"),

@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from mvrc import checks
 from mvrc.oracle import Geometry
 from mvrc.sampling import Stream
 
@@ -31,9 +32,10 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
             raise ValueError(
-                f"checkpoint folder '{folder}' cannot be written ({error.strerror}); "
+                f"checkpoint folder {str(folder)!r} cannot be written ({reason}); "
                 f"give a folder that can."
             ) from error
 
@@ -64,15 +66,15 @@ class Checkpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
-            described = json.loads(str(saved["described"]))
-        except (OSError, ValueError, KeyError) as error:
-            raise ValueError(
-                f"checkpoint '{self.path}' is not a readable mvrc checkpoint "
-                f"({type(error).__name__}); delete it or give another folder."
-            ) from error
+            described = dict(json.loads(str(saved["described"])))
+        except Exception as error:  # a torn zip file can raise nearly anything
+            raise self._unreadable(type(error).__name__) from error
         self._refuse_difference(described)
         leaves, treedef = jax.tree_util.tree_flatten(state)
-        restored = [saved[f"leaf_{i}"] for i in range(len(leaves))]
+        restored = [saved.get(f"leaf_{i}") for i in range(len(leaves))]
+        for old, new in zip(restored, leaves, strict=True):
+            if old is None or (old.shape, old.dtype) != (np.shape(new), new.dtype):
+                raise self._unreadable("its arrays are those of another version")
         columns = {k.removeprefix("row_"): v for k, v in saved.items() if k.startswith("row_")}
         count = len(columns.get("epoch", ()))
         return jax.tree_util.tree_unflatten(treedef, restored), [
@@ -83,12 +85,24 @@ class Checkpoint:
     def _refuse_difference(self, saved: dict[str, str]) -> None:
         names = sorted(saved.keys() | self.described.keys())
         pairs = [(name, saved.get(name), self.described.get(name)) for name in names]
-        changed = [f"{name} was {was} and is now {now}" for name, was, now in pairs if was != now]
+        changed = [
+            f"{name} was {checks.cut(was or 'absent', 48)} "
+            f"and is now {checks.cut(now or 'absent', 48)}"
+            for name, was, now in pairs
+            if was != now
+        ]
         if changed:
+            more = [f"{len(changed) - 2} more differences"] if len(changed) > 2 else []
             raise ValueError(
-                f"checkpoint '{self.path.parent}' belongs to another run: {'; '.join(changed)}; "
-                f"give another folder or delete it."
+                f"checkpoint '{self.path.parent}' belongs to another run: "
+                f"{'; '.join(changed[:2] + more)}; give another folder or delete it."
             )
+
+    def _unreadable(self, reason: str) -> ValueError:
+        return ValueError(
+            f"checkpoint '{self.path}' is not a readable mvrc checkpoint ({reason}); "
+            f"delete it or give another folder."
+        )
 
 
 def fingerprint(
@@ -111,6 +125,7 @@ def fingerprint(
         "inner_data": _data(problem.inner_data),
         "outer_data": _data(problem.outer_data),
         "regularizer": _short(problem.regularizer),
+        "regularizer.value": _function(problem.regularizer.value, x),
         "regularizer.prox": _function(problem.regularizer.prox, x, step),
         "inner_jacobian": "none",
         "sampling": problem.sampling,

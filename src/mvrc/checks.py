@@ -7,40 +7,78 @@ import functools
 import inspect
 import math
 import numbers
+import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
+import jax
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+# A user's function looked at a number that is not known before the compiled program runs.
+_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 
 
 def positive(name: str, value: Any) -> float:
     """A finite number above zero."""
-    if not _is_number(value) or not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} must be a positive number, not {value!r}.")
-    return float(value)
+    number = _plain(value)
+    if not _is_number(number) or not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{name} must be a positive number, not {shown(value)}.")
+    return float(number)
 
 
 def fraction(name: str, value: Any) -> float:
     """A number in [0, 1]."""
-    if not _is_number(value) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie in [0, 1], not {value!r}.")
-    return float(value)
+    number = _plain(value)
+    if not _is_number(number) or not 0 <= number <= 1:
+        raise ValueError(f"{name} must lie in [0, 1], not {shown(value)}.")
+    return float(number)
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
     """An integer not below `least`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-    return int(value)
+    number = _plain(value)
+    if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {shown(value)}.")
+    return int(number)
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of the allowed words; a near miss is named."""
     allowed = tuple(allowed)
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         options = " or ".join(repr(word) for word in allowed)
-        raise ValueError(f"{name} must be {options}, not {value!r}{nearest(value, allowed)}.")
+        near = nearest(value, allowed)
+        raise ValueError(f"{name} must be {options}, not {shown(value)}{near}.")
     return value
+
+
+def shown(value: Any) -> str:
+    """A value as it is shown in a sentence: on one line, and short."""
+    return cut(value.__name__ if inspect.isclass(value) else repr(value))
+
+
+def cut(text: str, length: int = 80) -> str:
+    """A text on one line, with dots for what is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 3]}..."
+
+
+def reason(error: Exception) -> str:
+    """Why a user's function failed, on one line without the full stop."""
+    if isinstance(error, _VALUES):
+        return (
+            "it asks for the value of a traced array, by if, float(), int(), a mask or NumPy; it "
+            "must be made of jax.numpy operations whose shapes do not depend on values"
+        )
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {cut(first, 160).rstrip('. ')}"
 
 
 def nearest(word: Any, known: Iterable[str]) -> str:
@@ -50,9 +88,14 @@ def nearest(word: Any, known: Iterable[str]) -> str:
 
 
 def explain_keywords(function: F) -> F:
-    """Turn a wrong call into a sentence that names the nearest argument and lists them all."""
+    """Turn a wrong call into a sentence that names the nearest argument and lists them all.
+
+    Such a function checks its arguments itself, so runtime type checkers are asked to let it be:
+    its annotations are for readers and editors, and a wrong type still meets our own sentence.
+    """
+    typing.no_type_check(function)
     signature = inspect.signature(function)
-    known = [name for name in signature.parameters if name != "self"]
+    known = [name for name in signature.parameters if name not in ("self", "cls")]
     name = function.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(function)
@@ -63,9 +106,20 @@ def explain_keywords(function: F) -> F:
                     f"{name}() has no argument {word!r}{nearest(word, known)}; "
                     f"its arguments are {', '.join(known)}."
                 )
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}; its arguments are {', '.join(known)}.") from None
         return function(*args, **kwargs)
 
     return cast(F, checked)
+
+
+def _plain(value: Any) -> Any:
+    """The number in an array without axes, such as jnp.float32(0.1); anything else as it is."""
+    is_array = isinstance(value, np.ndarray | jax.Array) and not isinstance(value, jax.core.Tracer)
+    is_number = is_array and value.ndim == 0 and getattr(value.dtype, "kind", "") in "iuf"
+    return value.item() if is_number else value
 
 
 def _is_number(value: Any) -> bool:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mvrc.problem import Composition
 
 
+ROLES = ("values", "jacobians", "outer")  # the batches A, A', B
+
+
 class Reservoir(NamedTuple):
     """One point drawn uniformly from all those offered so far, without keeping the path."""
 
@@ -52,28 +55,39 @@ class Epoch(NamedTuple):
 
 
 def first_core(
-    problem: Composition, geometry: Geometry, method: Method, x: Vector, seed: int, random: bool
+    problem: Composition,
+    geometry: Geometry,
+    method: Method,
+    x: Vector,
+    seeds: list[int],
+    lanes: int | None,
+    random: bool,
 ) -> Core:
-    """The state before the first epoch."""
+    """The state before the first epoch, with a leading axis of seeds when there are lanes."""
 
     def build() -> Core:
         point = jnp.zeros(geometry.x.size, geometry.x.dtype)
-        oracle = Oracle(problem, geometry, _large(problem, method, jax.random.key(0)))
+        keys = dict.fromkeys(ROLES, jax.random.key(0))
+        oracle = Oracle(problem, geometry, _large(problem, method, keys))
         estimate = method.estimator.refresh(oracle, point)
         reservoir = Reservoir(point, jnp.int32(0))
         return Core(
             method.scheme.start(point),
             estimate,
             jnp.int32(0),
-            jax.random.key_data(jax.random.key(0)),
+            jnp.zeros(2, jnp.uint32),
             reservoir if random else None,
             reservoir if method.scheme.restarts()[0] == "random" else None,
         )
 
     zeros = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), jax.eval_shape(build))
-    key = jax.random.key_data(jax.random.key(seed))
-    start = jax.jit(method.scheme.start)(x)
-    return jax.device_put(zeros._replace(scheme=start, key=np.asarray(key)))
+    core = zeros._replace(scheme=jax.jit(method.scheme.start)(x))
+    # The bits of jax.random.key(seed), without compiling anything for them.
+    keys = np.array([[seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF] for seed in seeds], np.uint32)
+    if lanes is None:
+        return jax.device_put(core._replace(key=keys[0]))
+    core = jax.tree_util.tree_map(lambda a: np.broadcast_to(a, (lanes, *np.shape(a))), core)
+    return jax.device_put(core._replace(key=keys))
 
 
 def run_epoch(
@@ -82,18 +96,20 @@ def run_epoch(
     """One epoch: the loop of Algorithms 1 and 2 from one refresh to the next."""
     scheme, estimator = method.scheme, method.estimator
     key = jax.random.fold_in(jax.random.wrap_key_data(core.key), core.epoch)
-    refresh_key, draw_key, pick_key = jax.random.split(key, 3)
+    keys = jax.random.split(key, 2 * len(ROLES) + 1)
+    draw_keys = dict(zip(ROLES, keys, strict=False))
+    refresh_keys = dict(zip(ROLES, keys[len(ROLES) :], strict=False))
     state, pool = _restarted(method, core)
     picking = core.output is not None or core.restart is not None
-    picks = jax.random.uniform(pick_key, (method.steps, 2)) if picking else None
+    picks = jax.random.uniform(keys[-1], (method.steps, 2)) if picking else None
 
     query = scheme.query(state)
-    oracle = Oracle(problem, geometry, _large(problem, method, refresh_key))
+    oracle = Oracle(problem, geometry, _large(problem, method, refresh_keys))
     estimate = estimator.refresh(oracle, query)
     state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
     output, pool = _offer_both(core.output, pool, query, None if picks is None else picks[0])
 
-    tickets, open_batches = _plan(problem, method, draw_key)
+    tickets, open_batches = _plan(problem, method, draw_keys)
     traced: list[Counts] = []  # the counts of one step, known when it is traced
 
     def step(carry: Any, inputs: Any) -> tuple[Any, None]:
@@ -150,26 +166,27 @@ def _compile(
     return jax.jit(epoch).lower(*arguments).compile(), traced[-1]
 
 
-def _large(problem: Composition, method: Method, key: Any) -> dict[str, Samples | None]:
+def _large(problem: Composition, method: Method, keys: dict[str, Any]) -> dict[str, Samples | None]:
     """The batches of a refresh; A and A' are one when both are everything."""
-    keys = jax.random.split(key, 3)
     inner, outer = problem.inner_source, problem.outer_source
-    values = inner.large(keys[0], method.refresh.values)
+    values = inner.large(keys["values"], method.refresh.values)
     both = problem.n is not None and method.refresh.values == method.refresh.jacobians is None
-    jacobians = values if both else inner.large(keys[1], method.refresh.jacobians)
-    last = None if outer is None else outer.large(keys[2], method.refresh.outer)
+    jacobians = values if both else inner.large(keys["jacobians"], method.refresh.jacobians)
+    last = None if outer is None else outer.large(keys["outer"], method.refresh.outer)
     return {"values": values, "jacobians": jacobians, "outer": last}
 
 
-def _plan(problem: Composition, method: Method, key: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _plan(
+    problem: Composition, method: Method, keys: dict[str, Any]
+) -> tuple[Any, Callable[[Any], Any]]:
     """Tickets of all small steps of an epoch, and the way from a ticket to its batches."""
     steps = method.steps - 1
     tickets, openers = {}, {}
-    for i, role in enumerate(method.estimator.roles(problem.two_level)):
+    for role in method.estimator.roles(problem.two_level):
         source = problem.outer_source if role == "outer" else problem.inner_source
         assert source is not None
         size = _size(method.batch, role)
-        tickets[role], openers[role] = source.plan(jax.random.fold_in(key, i), steps, size)
+        tickets[role], openers[role] = source.plan(keys[role], steps, size)
     return tickets, lambda ticket: {role: openers[role](t) for role, t in ticket.items()}
 
 

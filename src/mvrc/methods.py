@@ -12,6 +12,7 @@ import equinox as eqx
 
 from mvrc import checks, theory
 from mvrc.estimators import Estimator, Spider
+from mvrc.estimators.base import JACOBIANS
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schedules import Constant, Diminishing, Momentum, MomentumSchedule
@@ -43,10 +44,31 @@ class Method(Recipe):
 
     estimator: Estimator
     scheme: Scheme
-    batch: Sizes = eqx.field(static=True, default=Sizes())
-    refresh: Sizes = eqx.field(static=True, default=Sizes())
-    period: int | None = eqx.field(static=True, default=None)
-    name: str = eqx.field(static=True, default="method")
+    batch: Sizes = eqx.field(static=True)
+    refresh: Sizes = eqx.field(static=True)
+    period: int | None = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    @checks.explain_keywords
+    def __init__(
+        self,
+        estimator: Estimator,
+        scheme: Scheme,
+        batch: Sizes | None = None,
+        refresh: Sizes | None = None,
+        period: int | None = None,
+        name: str = "method",
+    ) -> None:
+        _refuse_unless("estimator", estimator, Estimator)
+        _refuse_unless("scheme", scheme, Scheme)
+        self.estimator = estimator
+        self.scheme = scheme
+        self.batch = Sizes() if batch is None else batch
+        self.refresh = Sizes() if refresh is None else refresh
+        _refuse_unless("batch", self.batch, Sizes)
+        _refuse_unless("refresh", self.refresh, Sizes)
+        self.period = _optional("period", period)
+        self.name = name
 
     @property
     def steps(self) -> int:
@@ -55,6 +77,8 @@ class Method(Recipe):
         return self.period
 
     def resolve(self, problem: Composition, default_step: Callable[[], float]) -> Method:
+        if not problem.two_level:
+            _refuse_second_level(self.batch, self.refresh)
         root = _root(problem)
         batch = Sizes(
             _small("batch_size", self.batch.values, problem.n, root),
@@ -72,9 +96,7 @@ class Method(Recipe):
             ),
             _large("outer_refresh_size", self.refresh.outer, problem.N),
         )
-        if not problem.two_level:
-            _refuse_second_level(self.batch, self.refresh)
-        period = root if self.period is None else checks.whole("period", self.period)
+        period = root if self.period is None else self.period
         if period is None:
             raise ValueError(
                 "period must be given for an online problem (a Stream), where no n sets it; "
@@ -134,7 +156,7 @@ class MVRC(Recipe):
         if momentum is not None and not isinstance(momentum, MomentumSchedule):
             raise TypeError(
                 f"momentum must be Constant(alpha), Diminishing() or Momentum(alpha=…), "
-                f"not {momentum!r}."
+                f"not {checks.shown(momentum)}."
             )
         self.step_size = None if step_size is None else checks.positive("step_size", step_size)
         self.momentum = Constant(0.8) if momentum is None else momentum
@@ -142,7 +164,7 @@ class MVRC(Recipe):
         self.outer_batch_size = _optional("outer_batch_size", outer_batch_size)
         self.period = _optional("period", period)
         self.epsilon = None if epsilon is None else checks.positive("epsilon", epsilon)
-        self.jacobian = Spider(jacobian).jacobian
+        self.jacobian = checks.choice("jacobian", jacobian, JACOBIANS)
         self.jacobian_batch_size = _optional("jacobian_batch_size", jacobian_batch_size)
         self.refresh_size = _optional("refresh_size", refresh_size)
         self.jacobian_refresh_size = _optional("jacobian_refresh_size", jacobian_refresh_size)
@@ -159,6 +181,7 @@ class MVRC(Recipe):
         ).resolve(problem, default_step)
 
     @classmethod
+    @checks.explain_keywords
     def from_theory(
         cls,
         constants: theory.Constants,
@@ -175,6 +198,8 @@ class MVRC(Recipe):
         jacobian: str = "auto",
     ) -> MVRC:
         """The parameters of Theorems 1 to 7 for this problem; see `theory.parameters`."""
+        _refuse_unless("constants", constants, theory.Constants)
+        _refuse_unless("problem", problem, Composition)
         choice = theory.parameters(
             constants,
             n=problem.n,
@@ -243,7 +268,7 @@ class CIVR(Recipe):
         self.batch_size = _optional("batch_size", batch_size)
         self.period = _optional("period", period)
         self.refresh_size = _optional("refresh_size", refresh_size)
-        self.jacobian = Spider(jacobian).jacobian
+        self.jacobian = checks.choice("jacobian", jacobian, JACOBIANS)
 
     def resolve(self, problem: Composition, default_step: Callable[[], float]) -> Method:
         if problem.two_level:
@@ -296,7 +321,7 @@ class NestedSpider(Recipe):
         self.period = _optional("period", period)
         self.refresh_size = _optional("refresh_size", refresh_size)
         self.outer_refresh_size = _optional("outer_refresh_size", outer_refresh_size)
-        self.jacobian = Spider(jacobian).jacobian
+        self.jacobian = checks.choice("jacobian", jacobian, JACOBIANS)
 
     def resolve(self, problem: Composition, default_step: Callable[[], float]) -> Method:
         return Method(
@@ -331,15 +356,20 @@ def find(method: Any) -> Recipe:
         return METHODS[method]()
     raise TypeError(
         f"method must be a recipe such as MVRC(step_size=1e-3) or a name of mvrc.METHODS, "
-        f"not {method!r}."
+        f"not {checks.shown(method)}."
     )
+
+
+def _refuse_unless(name: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, not {checks.shown(value)}.")
 
 
 def _diminishing(t: Any) -> Any:
     return 2 / (t + 1)
 
 
-def _optional(name: str, value: int | None) -> int | None:
+def _optional(name: str, value: Any) -> int | None:
     return None if value is None else checks.whole(name, value)
 
 

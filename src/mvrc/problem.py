@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -63,16 +65,17 @@ class Composition(eqx.Module):
         inner_jacobian: Callable[..., Any] | None = None,
         sampling: str = "replacement",
     ) -> None:
-        for name, function in (("inner", inner), ("outer", outer)):
-            if not callable(function):
-                raise TypeError(f"{name} must be a function, not {type(function).__name__}.")
-        if inner_jacobian is not None and not callable(inner_jacobian):
-            kind = type(inner_jacobian).__name__
-            raise TypeError(f"inner_jacobian must be a function or None, not {kind}.")
+        _check_function("inner(x, sample)", inner)
+        if outer_data is None:
+            _check_function("outer(y)", outer, ", as no outer_data is given")
+        else:
+            _check_function("outer(y, sample)", outer, ", as outer_data is given")
+        if inner_jacobian is not None:
+            _check_function("inner_jacobian(x, sample)", inner_jacobian)
         if regularizer is not None and not isinstance(regularizer, Regularizer):
             raise TypeError(
                 f"regularizer must be a Regularizer such as mvrc.L1(0.01) or "
-                f"mvrc.Custom(value, prox), not {type(regularizer).__name__}."
+                f"mvrc.Custom(value, prox), not {checks.shown(regularizer)}."
             )
         self.inner = inner
         self.outer = outer
@@ -81,6 +84,12 @@ class Composition(eqx.Module):
         self.regularizer = Zero() if regularizer is None else regularizer
         self.inner_jacobian = inner_jacobian
         self.sampling = checks.choice("sampling", sampling, SAMPLING)
+        arrays = [data for data in (inner_data, outer_data) if not isinstance(data, Stream | None)]
+        if sampling != SAMPLING[0] and not arrays:
+            raise ValueError(
+                f"sampling is {sampling!r} but there are no arrays to draw from, only streams; "
+                f"leave it out."
+            )
         if self.n == 1:
             raise ValueError(
                 "inner_data has one sample (n = 1), so there is no expectation to estimate; "
@@ -150,12 +159,12 @@ class Composition(eqx.Module):
         leaves, treedef = jax.tree_util.tree_flatten(x0, is_leaf=_is_number_list)
         if not leaves:
             raise ValueError("x0 is empty; it must be an array or a pytree of arrays.")
-        arrays = [np.asarray(leaf) for leaf in leaves]
+        arrays = [np.asarray(_array("x0", leaf)) for leaf in leaves]
         for array in arrays:
-            if not np.issubdtype(array.dtype, np.floating):
+            if array.dtype not in (np.float32, np.float64):
                 raise TypeError(
                     f"x0 has dtype {array.dtype}; it must be float32 or float64, "
-                    f"for instance x0.astype(float)."
+                    f"for instance np.asarray(x0, float)."
                 )
             if array.size == 0:
                 raise ValueError(f"x0 has an array of shape {array.shape}; it must not be empty.")
@@ -201,16 +210,14 @@ def _data(name: str, data: Any) -> Any:
     if isinstance(data, Stream):
         return data
     leaves, treedef = jax.tree_util.tree_flatten(data, is_leaf=_is_number_list)
-    arrays = [leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in leaves]
+    arrays = [_array(name, leaf) for leaf in leaves]
     if not arrays:
         raise ValueError(f"{name} is empty; it must hold at least one array.")
     for array in arrays:
-        if array.ndim == 0 or not (
-            np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_
-        ):
+        if array.ndim == 0 or not _is_numeric(array.dtype):
             raise TypeError(
                 f"{name} has a leaf of dtype {array.dtype} and shape {array.shape}; every leaf "
-                f"must be a numeric array whose first axis is the samples."
+                f"must be a numeric array whose first axis is the samples, as np.asarray(rows)."
             )
     sizes = sorted({array.shape[0] for array in arrays})
     if len(sizes) > 1:
@@ -223,19 +230,57 @@ def _data(name: str, data: Any) -> Any:
         if not _all_finite(np.asarray(array)):
             raise ValueError(f"{name} contains NaN or infinite values; remove or fill them first.")
     with precision.follow(arrays):
-        return jax.tree_util.tree_unflatten(treedef, [jnp.asarray(a) for a in arrays])
+        kept = [jnp.asarray(array) for array in arrays]
+    for array, new in zip(arrays, kept, strict=True):
+        if array.dtype.kind in "iu" and array.dtype != new.dtype and array.size:
+            least, most = np.iinfo(new.dtype).min, np.iinfo(new.dtype).max
+            if array.min() < least or array.max() > most:
+                raise ValueError(
+                    f"{name} has whole numbers from {array.min()} to {array.max()}, which do not "
+                    f"fit JAX's {new.dtype}; give them as float64."
+                )
+    return jax.tree_util.tree_unflatten(treedef, kept)
+
+
+def _array(name: str, leaf: Any) -> Any:
+    """A leaf as an array, or a sentence when it is none."""
+    if isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf):
+        raise ValueError(f"{name} has masked values; remove or fill them first.")
+    if isinstance(leaf, jax.core.Tracer):
+        raise TypeError(f"{name} is a traced array; call mvrc outside of jit, vmap and grad.")
+    if isinstance(leaf, jax.Array):
+        return leaf
+    try:
+        array = np.asarray(leaf)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{name} holds {checks.shown(leaf)}, which is not an array: all rows must have the "
+            f"same length."
+        ) from error
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether JAX computes with it: not text, objects, dates, keys or long doubles."""
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    known = jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_
+    return known and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
 
 
 def _all_finite(array: np.ndarray) -> bool:
     """Whether all numbers are finite, without a temporary of the array's size."""
-    if not np.issubdtype(array.dtype, np.inexact):
+    if not jax.dtypes.issubdtype(array.dtype, np.inexact):
         return True
     rows = max(1, 2**20 // max(1, array[0].size))
     return all(bool(np.isfinite(array[i : i + rows]).all()) for i in range(0, array.shape[0], rows))
 
 
 def _is_number_list(node: Any) -> bool:
-    return isinstance(node, list) and all(isinstance(v, int | float | list) for v in node)
+    """Lists of numbers, also nested, are arrays; other lists are pytrees."""
+    return isinstance(node, list) and all(
+        isinstance(v, numbers.Number) or _is_number_list(v) for v in node
+    )
 
 
 def _count(data: Any) -> int | None:
@@ -256,6 +301,12 @@ def _one_sample(name: str, data: Any) -> Any:
                 f"{name}.draw(key, {size}) returned shapes {shapes}; every array must have "
                 f"{size} rows."
             )
+    traced = jax.make_jaxpr(lambda k: data.draw(k, 2))(key).jaxpr
+    if not any(traced.invars[0] in equation.invars for equation in traced.eqns):
+        raise ValueError(
+            f"{name}.draw(key, size) does not use its key, so all batches would be the same; "
+            f"draw with jax.random and the key, not with NumPy."
+        )
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), batch)
 
 
@@ -266,8 +317,7 @@ def _shape_of(call: str, function: Any, *args: Any) -> Any:
         second = jax.eval_shape(lambda *a: function(*a), *args)
     except Exception as error:
         got = ", ".join(_describe(arg) for arg in args)
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        raise ValueError(f"{call} failed on {got}: {type(error).__name__}: {reason}") from error
+        raise ValueError(f"{call} failed on {got}: {checks.reason(error)}.") from error
     if jax.tree_util.tree_map(_spec, first) != jax.tree_util.tree_map(_spec, second):
         raise ValueError(
             f"{call} returned {_describe(first)} in one call and {_describe(second)} in the "
@@ -276,13 +326,31 @@ def _shape_of(call: str, function: Any, *args: Any) -> Any:
     return first
 
 
+def _check_function(call: str, function: Any, why: str = "") -> None:
+    """Refuse what cannot be called in that way."""
+    name = call.split("(")[0]
+    if not callable(function):
+        raise TypeError(f"{name} must be a function {call}, not {checks.shown(function)}.")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return
+    try:
+        signature.bind(*call.split(","))
+    except TypeError:
+        taken = checks.cut(str(signature))
+        raise TypeError(f"{name} takes {taken} but is called as {call}{why}.") from None
+
+
 def _spec(leaf: Any) -> tuple[Any, Any]:
     return (leaf.shape, leaf.dtype)
 
 
 def _describe(tree: Any) -> str:
     leaves = jax.tree_util.tree_leaves(tree)
-    return " and ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves) or "nothing"
+    words = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves[:3]]
+    more = [f"{len(leaves) - 3} more"] if len(leaves) > 3 else []
+    return " and ".join(words + more) or "nothing"
 
 
 def _check_inner(y: Any) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mvrc import checks
+
 if TYPE_CHECKING:
     from mvrc.solve import Stop
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 class Bar:
     """A context manager around a run; rich is imported only when the bar is shown."""
 
-    def __init__(self, shown: bool, stop: Stop) -> None:
+    def __init__(self, shown: Any, stop: Stop) -> None:
+        if not isinstance(shown, bool):
+            raise TypeError(f"progress must be True or False, not {checks.shown(shown)}.")
         self._bar: Any = None
         self._stop = stop
         if shown:

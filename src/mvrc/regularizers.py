@@ -150,7 +150,7 @@ class GroupL2(Regularizer):
     labels: ArrayLike  # group number of each coordinate
     count: int = eqx.field(static=True)  # of groups
 
-    def __init__(self, weight: ArrayLike, groups: Sequence | ArrayLike) -> None:
+    def __init__(self, weight: Any, groups: Any) -> None:
         self.weight = weight
         self.labels, self.count = _partition(groups)
 
@@ -335,7 +335,7 @@ class Custom(Regularizer):
     value_function: Callable[[Any], Any]
     prox_function: Callable[[Any, Any], Any]
 
-    def __init__(self, value: Callable[[Any], Any], prox: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, value: Any, prox: Any) -> None:
         for name, function in (("value", value), ("prox", prox)):
             if not callable(function):
                 raise TypeError(f"{name} of Custom must be a function, not {function!r}.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mvrc import checks
 from mvrc.oracle import Counts
 
 COLUMNS = ("epoch", *Counts._fields, "seconds", "objective", "gradient_mapping")
@@ -44,7 +45,10 @@ class History:
 
     def __getitem__(self, column: str) -> np.ndarray:
         if column not in COLUMNS:
-            raise KeyError(f"history has no column {column!r}; it has {', '.join(COLUMNS)}.")
+            near = checks.nearest(column, COLUMNS)
+            raise KeyError(
+                f"history has no column {checks.shown(column)}{near}; it has {', '.join(COLUMNS)}."
+            )
         return np.array([row[column] for row in self.rows])
 
     def to_pandas(self) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 
 from mvrc import checks
 
@@ -18,6 +20,8 @@ Schedule = float | Callable[[Any], Any]
 
 class MomentumSchedule(eqx.Module):
     """αₜ, βₜ/η, λₜ/η as functions of the step number t = 0, 1, … since the last restart.
+
+    t comes as a floating-point number in the dtype of the iterates.
 
     `restart` is "never", "last" (t ← 0, y ← x at the last iterate) or "random" (at a zₜ drawn
     uniformly from the steps since the last restart, for gradient-dominated problems);
@@ -129,7 +133,7 @@ class Momentum(MomentumSchedule):
         restart: str | bool = "never",
         restart_every: int = 1,
     ) -> None:
-        self.alphas = _schedule("alpha", alpha, checks.fraction)
+        self.alphas = _schedule("alpha", alpha, checks.fraction, start=())
         self.betas = _schedule("beta", beta, checks.positive)
         self.lams = None if lam is None else _schedule("lam", lam, checks.positive)
         self.restart = _restart(restart)
@@ -145,19 +149,32 @@ class Momentum(MomentumSchedule):
         return 1 + self.alpha(t + 1) if self.lams is None else _at(self.lams, t)
 
 
-def _at(schedule: Schedule, t: Any) -> Any:
+def _at(schedule: Any, t: Any) -> Any:
     return schedule(t) if callable(schedule) else schedule
 
 
-def _schedule(name: str, value: Any, check: Callable[[str, Any], float]) -> Schedule:
+def _schedule(
+    name: str, value: Any, check: Callable[[str, Any], float], start: tuple[int, ...] = (0,)
+) -> Schedule:
+    """A number or a function of t, tried out at some t and traced as the compiled epoch does."""
     if not callable(value):
         return check(name, value)
-    for t in (1, 2, 3, 10, 100, 1000, 10_000):
-        check(f"{name}({t})", float(value(t)))
+    try:
+        numbers = {t: value(float(t)) for t in (*start, 1, 2, 3, 10, 100, 1000, 10_000)}
+        traced = jax.eval_shape(lambda t: jnp.asarray(value(t)), jnp.float32(1))
+    except Exception as error:
+        raise ValueError(
+            f"{name} must be a number or a function of the step number t, and calling it failed: "
+            f"{checks.reason(error)}."
+        ) from error
+    for t, number in numbers.items():
+        check(f"{name}({t})", number)
+    if traced.shape != ():
+        raise ValueError(f"{name}(t) must be a number, not an array of shape {traced.shape}.")
     return value
 
 
-def _restart(value: str | bool) -> str:
+def _restart(value: Any) -> str:
     if isinstance(value, bool):
         return "last" if value else "never"
     return checks.choice("restart", value, RESTARTS)

@@ -116,7 +116,7 @@ def minimize(
         record_every: epochs between two rows of the history; first and last are always there.
         output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it)
             or "best" (lowest recorded objective).
-        callback: called with an `Info` after each row; a true value stops the run.
+        callback: called with an `Info` after each recorded epoch; a true value stops the run.
         progress: show a progress bar (needs rich).
         checkpoint: folder in which the whole state is saved; a second call with the same
             arguments continues from it, bit for bit.
@@ -258,7 +258,8 @@ class _Run:
         epoch = int(np.max(core.epoch))
         if epoch % self.record_every == 0:
             state, rows = self._record(state, rows)
-            status = self._end(state, rows) or self._ask(state, rows)
+            asked = self._ask(state, rows)
+            status = self._end(state, rows) or asked
         else:
             status = self._spent(state)
         if self.checkpoint is not None and epoch % self.checkpoint_every == 0:
@@ -268,13 +269,9 @@ class _Run:
     def _first(self) -> tuple[State, list[Any]]:
         flat = self.geometry.x.flatten(self.x0)
         random = self.output == "random"
-        cores = [
-            first_core(self.problem, self.geometry, self.method, flat, seed, random)
-            for seed in self.seeds
-        ]
-        core = cores[0]
-        if self.lanes is not None:
-            core = jax.device_put(jax.tree_util.tree_map(lambda *a: np.stack(a), *cores))
+        core = first_core(
+            self.problem, self.geometry, self.method, flat, self.seeds, self.lanes, random
+        )
         shape = () if self.lanes is None else (self.lanes,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
         zeros = np.zeros(len(Counts._fields), np.int64)

@@ -302,7 +302,7 @@ def _check(case: _Case, c: Constants) -> None:
     if case.epsilon is None and (problem != "Σ¹" or case.gap is not None):
         where = f"for {problem}" if problem != "Σ¹" else "when gap is given"
         raise ValueError(f"epsilon must be a positive number {where}, not None.")
-    if not (c.L_F > 0 and c.G_0 < math.inf):
+    if not (c.L_F > 0 and math.isfinite(c.G_0)):
         raise ValueError(
             "constants must give an L_F above 0 and a finite G₀, not "
             f"L_F = {c.L_F!r} and G₀ = {c.G_0!r}."

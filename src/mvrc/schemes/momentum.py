@@ -43,12 +43,14 @@ class MomentumScheme(Scheme):
         return MomentumState(x, x, jnp.int32(0))
 
     def query(self, state: MomentumState) -> Vector:
-        alpha = _like(self.momentum.alpha(state.t + 1), state.x)
+        # t as a floating-point number: schedules divide by it, and int32 would divide in float32.
+        alpha = _like(self.momentum.alpha(_like(state.t + 1, state.x)), state.x)
         return (1 - alpha) * state.y + alpha * state.x
 
     def advance(self, state: MomentumState, v: Vector, prox: Prox) -> MomentumState:
-        beta = self.step_size * _like(self.momentum.beta(state.t), state.x)
-        lam = self.step_size * _like(self.momentum.lam(state.t), state.x)
+        t = _like(state.t, state.x)
+        beta = self.step_size * _like(self.momentum.beta(t), state.x)
+        lam = self.step_size * _like(self.momentum.lam(t), state.x)
         x = proximal_step(state.x, v, lam, self.epsilon, prox)
         y = self.query(state) + (beta / lam) * (x - state.x)
         return MomentumState(x, y, state.t + 1)

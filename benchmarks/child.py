@@ -1,0 +1,34 @@
+"""Children: a module of this package in a process of its own, which prints one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(module: str, *arguments: str) -> dict[str, Any]:
+    """`python -m benchmarks.<module>` without any cache of the surrounding environment."""
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"benchmarks.{module} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def resident() -> tuple[float, float]:
+    """Resident memory of this process now and at its highest, in MB (10⁶ bytes)."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        raise RuntimeError("memory is measured from /proc/self/status, which only Linux has.")
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    now, peak = (int(lines[name].split()[0]) * 1024e-6 for name in ("VmRSS", "VmHWM"))
+    return now, peak

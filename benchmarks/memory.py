@@ -1,0 +1,27 @@
+"""Peak memory: matrix-free with a wide g, and ten million rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks import child
+from benchmarks.row import Row
+
+
+def rows() -> Iterator[Row]:
+    """The rows of this part."""
+    free = child.run("free")
+    yield Row(
+        "matrix-free, p = d = 3,000: peak above the data", free["above"], "MB", most=500,
+        note=f"500 rows, 2 epochs in {free['seconds']:.1f} s; compilation counted in; one p × d "
+        f"matrix alone has 72 MB, a batch of them 1,600 MB",
+    )  # fmt: skip
+    for kind, demand in (("aligned", 1.25), ("plain", None)):
+        run = child.run("rows", kind)
+        yield Row(
+            f"10 million × 30 float32, {kind} data: peak / data", run["above"] / run["data"], "x",
+            most=demand,
+            note=f"peak {run['above']:,.0f} MB above the import, data {run['data']:,.0f} MB; one "
+            f"epoch with default sizes {run['seconds']:.1f} s, problem to result "
+            f"{run['wall']:.1f} s",
+        )  # fmt: skip

@@ -1,0 +1,47 @@
+"""Row: one line of the table, a number against its demand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A measured number.
+
+    Args:
+        name: what was measured.
+        value: the number.
+        unit: of the number; "x" for a ratio.
+        least, most: the demand; neither for a number that is only reported.
+        note: how it was measured, or the numbers behind it.
+    """
+
+    name: str
+    value: float
+    unit: str
+    least: float | None = None
+    most: float | None = None
+    note: str = ""
+
+    @property
+    def demand(self) -> str:
+        """The demand in words."""
+        if self.least is not None:
+            return f"at least {self.least:g} {self.unit}"
+        return "" if self.most is None else f"at most {self.most:g} {self.unit}"
+
+    @property
+    def verdict(self) -> str:
+        """pass, FAIL, or nothing where nothing is demanded."""
+        if self.least is None and self.most is None:
+            return ""
+        low = self.least is not None and not self.value >= self.least
+        high = self.most is not None and not self.value <= self.most
+        return "FAIL" if low or high else "pass"
+
+    @property
+    def number(self) -> str:
+        """Value and unit."""
+        digits = 0 if abs(self.value) >= 100 else 1 if abs(self.value) >= 10 else 2
+        return f"{self.value:,.{digits}f} {self.unit}"

@@ -1,0 +1,120 @@
+"""Identities between methods, and the unbiasedness of the estimates: they pin the rules."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import mvrc
+from cases import ONE, TWO, one_level
+from mvrc.engine import ROLES, _large, _plan
+from mvrc.estimators import Spider
+from mvrc.oracle import Oracle
+
+NO_MOMENTUM = mvrc.Momentum(alpha=1.0, lam=1.0)
+
+
+def test_mvrc_without_momentum_is_civr_bit_for_bit():
+    options = {"batch_size": 6, "period": 7}
+    momentum = mvrc.MVRC(ONE.step_size, NO_MOMENTUM, **options)
+    plain = mvrc.CIVR(ONE.step_size, **options)
+    a = mvrc.minimize(ONE.problem, ONE.x0, momentum, epochs=4, seed=5)
+    b = mvrc.minimize(ONE.problem, ONE.x0, plain, epochs=4, seed=5)
+    np.testing.assert_array_equal(a.x, b.x)
+    assert not np.array_equal(a.x, ONE.x0)
+
+
+def test_mvrc_2_without_momentum_is_nested_spider_bit_for_bit():
+    options = {"batch_size": 6, "outer_batch_size": 3, "period": 7, "epsilon": 0.3}
+    momentum = mvrc.MVRC(TWO.step_size, NO_MOMENTUM, **options)
+    plain = mvrc.NestedSpider(TWO.step_size, **options)
+    a = mvrc.minimize(TWO.problem, TWO.x0, momentum, epochs=4, seed=5)
+    b = mvrc.minimize(TWO.problem, TWO.x0, plain, epochs=4, seed=5)
+    np.testing.assert_array_equal(a.x, b.x)
+    assert not np.array_equal(a.x, TWO.x0)
+
+
+def test_linear_outer_is_prox_sarah():
+    """f linear: SPIDER on the composition is ProxSARAH on h = f∘g, with its single recursion."""
+    weights = np.array([0.5, 0.3, -0.4])
+    problem = mvrc.Composition(
+        ONE.problem.inner, lambda y: y @ weights, ONE.problem.inner_data, regularizer=mvrc.L1(0.02)
+    )
+    for jacobian in ("matrix", "free"):
+        method = mvrc.CIVR(0.05, batch_size=6, period=6, jacobian=jacobian)
+        result = mvrc.minimize(problem, ONE.x0, method, epochs=1, seed=2)
+        key = jax.random.split(jax.random.fold_in(jax.random.key(2), 0), 7)[0]
+        indices = np.asarray(problem.inner_source.plan(key, 5, 6)[0])
+        x = x_old = ONE.x0
+        v = ONE.jacobian(x, np.arange(40)).T @ weights
+        for step in range(6):
+            if step:
+                batch = indices[step - 1]
+                v = v + (ONE.jacobian(x, batch) - ONE.jacobian(x_old, batch)).T @ weights
+            x_old, x = x, np.sign(u := x - 0.05 * v) * np.maximum(np.abs(u) - 0.05 * 0.02, 0)
+        np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-13)
+
+
+def test_one_outer_function_as_data_is_the_one_level_method():
+    """N = 1 with every sample: the two-level method is the one-level one, up to rounding."""
+    lifted = mvrc.Composition(
+        ONE.problem.inner,
+        lambda y, _: ONE.problem.outer(y),
+        ONE.problem.inner_data,
+        np.zeros(1),
+        ONE.problem.regularizer,
+    )
+    full = mvrc.MVRC(0.05, batch_size=40, period=5)
+    a = mvrc.minimize(ONE.problem, ONE.x0, full, epochs=4)
+    b = mvrc.minimize(lifted, ONE.x0, full, epochs=4)
+    np.testing.assert_allclose(a.x, b.x, rtol=0, atol=1e-13)
+    # Small batches: A' independent of A changes each run, not their mean. The two means differ by
+    # a covariance of order η²/S, below the standard error here.
+    small = mvrc.MVRC(0.02, batch_size=8, period=4)
+    seeds = 256
+    one = np.array([r.x for r in mvrc.minimize_many(ONE.problem, ONE.x0, small, seeds=seeds,
+                                                    epochs=1)])  # fmt: skip
+    two = np.array([r.x for r in mvrc.minimize_many(lifted, ONE.x0, small, seeds=seeds,
+                                                    epochs=1)])  # fmt: skip
+    error = np.sqrt((one.var(0) + two.var(0)) / seeds)
+    assert (error > 0).all()
+    assert np.all(np.abs(one.mean(0) - two.mean(0)) < 4.5 * error)
+
+
+@pytest.mark.parametrize("sampling", ["replacement", "reshuffled"])
+@pytest.mark.parametrize("batch", [1, 6, 8])
+def test_spider_estimate_of_g_is_unbiased(sampling, batch):
+    """E g̃ = g and E G̃ = g' after a small step between fixed points, over 4,000 keys."""
+    case = one_level(sampling=sampling)
+    problem, draws = case.problem, 4000
+    z0, z1 = case.x0, case.x0 + 0.3
+    with problem.precision(case.x0):
+        geometry = problem.geometry(case.x0)
+        method = mvrc.MVRC(0.1, batch_size=batch, period=2, jacobian="matrix")
+        method = method.resolve(problem, lambda: 1.0)
+        spider = Spider("matrix")
+
+        def estimate(key):
+            keys = dict(zip(ROLES, jax.random.split(key, 3), strict=True))
+            state = spider.refresh(
+                Oracle(problem, geometry, _large(problem, method, keys)), jax.numpy.asarray(z0)
+            )
+            tickets, opened = _plan(problem, method, keys)
+            first = jax.tree_util.tree_map(lambda a: a[0], tickets)
+            state = spider.update(
+                Oracle(problem, geometry, opened(first)), state, jax.numpy.asarray(z1)
+            )
+            return state.inner, state.jacobian
+
+        keys = jax.random.split(jax.random.key(9), draws)
+        inner, jacobian = jax.jit(jax.vmap(estimate))(keys)
+        inner, jacobian = np.asarray(inner), np.asarray(jacobian)
+    everything = np.arange(problem.n)
+    for drawn, exact in (
+        (inner, case.values(z1, everything)),
+        (jacobian, case.jacobian(z1, everything)),
+    ):
+        error = drawn.std(0) / np.sqrt(draws)
+        assert np.all(np.abs(drawn.mean(0) - exact) <= 5 * error + 1e-12)
+        assert error.max() > 0

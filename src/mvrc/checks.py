@@ -71,13 +71,13 @@ def cut(text: str, length: int = 80) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a user's function failed, on one line without the full stop."""
+    """Why a user's function failed: the first sentence, on one line without the full stop."""
     if isinstance(error, _VALUES):
         return (
             "it asks for the value of a traced array, by if, float(), int(), a mask or NumPy; it "
             "must be made of jax.numpy operations whose shapes do not depend on values"
         )
-    first = (str(error).strip().splitlines() or [""])[0]
+    first = (str(error).strip().splitlines() or [""])[0].split(". ")[0]
     return f"{type(error).__name__}: {cut(first, 160).rstrip('. ')}"
 
 
@@ -118,7 +118,7 @@ def explain_keywords(function: F) -> F:
 def _plain(value: Any) -> Any:
     """The number in an array without axes, such as jnp.float32(0.1); anything else as it is."""
     is_array = isinstance(value, np.ndarray | jax.Array) and not isinstance(value, jax.core.Tracer)
-    is_number = is_array and value.ndim == 0 and getattr(value.dtype, "kind", "") in "iuf"
+    is_number = is_array and value.ndim == 0 and getattr(value.dtype, "kind", "O") in "iuf"
     return value.item() if is_number else value
 
 

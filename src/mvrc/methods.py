@@ -362,7 +362,7 @@ def find(method: Any) -> Recipe:
 
 def _refuse_unless(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, not {checks.shown(value)}.")
+        raise TypeError(f"{name} must be of class {kind.__name__}, not {checks.shown(value)}.")
 
 
 def _diminishing(t: Any) -> Any:

@@ -1,0 +1,526 @@
+"""Bad input gets one clear sentence: which argument, what it was, what it may be."""
+
+import re
+import shutil
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import config
+
+import mvrc
+from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many
+from mvrc.estimators import Spider
+
+N, D = 8, 2
+DATA = np.random.default_rng(0).normal(size=(N, D))
+X0 = np.zeros(D)
+STEP = MVRC(0.1)
+
+
+def inner(x, sample):
+    return sample * x
+
+
+def outer(y):
+    return jnp.sum(y**2) + jnp.sum(y)
+
+
+def outer_of_sample(y, sample):
+    return jnp.sum((y - sample) ** 2)
+
+
+def draw(key, size):
+    return jax.random.normal(key, (size, D))
+
+
+def problem(inner=inner, outer=outer, inner_data=DATA, **options):
+    return Composition(inner, outer, inner_data, **options)
+
+
+def run(composition=None, x0=X0, method=STEP, epochs=1, **options):
+    return minimize(composition or problem(), x0, method, epochs=epochs, **options)
+
+
+def refused(call, error, match):
+    """The call raises exactly this error, whose message is one sentence on one line."""
+    with pytest.raises(error, match=match) as caught:
+        call()
+    assert type(caught.value) is error, "a subclass comes from JAX, NumPy or the type checker"
+    message = str(caught.value.args[0])
+    assert "\n" not in message
+    assert message.endswith(".")
+    assert len(message) < 400, len(message)
+    assert not re.search(r"\. [A-Z]", message), "two sentences"
+
+
+def table(*rows):
+    """Rows (name, call, error, decisive words) as the parameters of a test."""
+    return pytest.mark.parametrize(
+        ("call", "error", "match"), [pytest.param(*row[1:], id=row[0]) for row in rows]
+    )
+
+
+def changing():
+    """A function whose result has another shape in every call."""
+    calls = iter(range(1, 1000))
+    return lambda x, sample: jnp.ones(next(calls)) * x[0]
+
+
+NAN = np.where(DATA > 0, np.nan, DATA)
+INF = np.where(DATA > 0, np.inf, DATA)
+BIG = np.array([[2**40, 1], [1, 2]])
+MASKED = np.ma.masked_array(DATA, DATA > 0)
+
+
+@table(
+    ("other n", lambda: problem(inner_data=(DATA, DATA[:5])), ValueError, r"\[5, 8\] rows"),
+    ("nan", lambda: problem(inner_data=NAN), ValueError, "inner_data contains NaN"),
+    ("inf", lambda: problem(inner_data={"a": INF}), ValueError, "inner_data contains NaN or inf"),
+    (
+        "outer nan",
+        lambda: problem(outer=outer_of_sample, outer_data=NAN),
+        ValueError,
+        "outer_data contains NaN",
+    ),
+    ("masked", lambda: problem(inner_data=MASKED), ValueError, "inner_data has masked values"),
+    ("no rows", lambda: problem(inner_data=DATA[:0]), ValueError, r"inner_data is empty \(0"),
+    ("empty list", lambda: problem(inner_data=[]), ValueError, "inner_data is empty"),
+    ("empty dict", lambda: problem(inner_data={}), ValueError, "inner_data is empty"),
+    ("None", lambda: problem(inner_data=None), ValueError, "inner_data is empty"),
+    ("one row", lambda: problem(inner_data=DATA[:1]), ValueError, r"one sample \(n = 1\)"),
+    ("scalar", lambda: problem(inner_data=3.0), TypeError, r"inner_data .* shape \(\)"),
+    ("text", lambda: problem(inner_data="data.csv"), TypeError, "inner_data .* dtype <U8"),
+    ("texts", lambda: problem(inner_data=["a", "b"]), TypeError, "inner_data .* dtype <U1"),
+    ("text array", lambda: problem(inner_data=DATA.astype(str)), TypeError, "numeric array"),
+    ("objects", lambda: problem(inner_data=DATA.astype(object)), TypeError, "dtype object"),
+    ("long double", lambda: problem(inner_data=np.ones(4, "g")), TypeError, "numeric array"),
+    ("keys", lambda: problem(inner_data=jax.random.split(jax.random.key(0))), TypeError, "key<"),
+    ("function", lambda: problem(inner_data=draw), TypeError, "inner_data .* dtype object"),
+    ("tuples", lambda: problem(inner_data=[(1.0, 2.0)] * 3), TypeError, r"np.asarray\(rows\)"),
+    ("ragged", lambda: problem(inner_data=[[1.0, 2.0], [3.0]]), ValueError, "same length"),
+    ("64-bit ids", lambda: problem(inner_data=BIG), ValueError, "1099511627776.*int32; .*float64"),
+)
+def test_data(call, error, match):
+    refused(call, error, match)
+
+
+@table(
+    ("inner", lambda: problem(inner=None), TypeError, "inner must be a function"),
+    ("outer", lambda: problem(outer=3), TypeError, r"outer must be a function outer\(y\), not 3"),
+    ("inner arity", lambda: problem(lambda x: x), TypeError, r"inner takes \(x\) .* inner\(x, s"),
+    (
+        "outer without outer_data",
+        lambda: problem(outer=outer_of_sample),
+        TypeError,
+        r"outer takes \(y, sample\) but is called as outer\(y\), as no outer_data",
+    ),
+    (
+        "outer with outer_data",
+        lambda: problem(outer_data=DATA),
+        TypeError,
+        r"outer takes \(y\) but is called as outer\(y, sample\), as outer_data",
+    ),
+    ("jacobian", lambda: problem(inner_jacobian="matrix"), TypeError, "inner_jacobian must be a f"),
+    ("number as r", lambda: problem(regularizer=0.1), TypeError, r"Regularizer .* not 0.1"),
+    ("class as r", lambda: problem(regularizer=mvrc.L1), TypeError, r"L1\(0.01\) .* not L1"),
+    ("function as r", lambda: problem(regularizer=outer), TypeError, "Custom"),
+    ("sampling", lambda: problem(sampling="foo"), ValueError, "sampling must be 'replacement' or"),
+    ("near sampling", lambda: problem(sampling="reshufled"), ValueError, "mean 'reshuffled'"),
+    ("no sampling", lambda: problem(sampling=None), ValueError, "sampling must be .* not None"),
+    (
+        "sampling of a stream",
+        lambda: problem(inner_data=Stream(draw), sampling="reshuffled"),
+        ValueError,
+        "sampling is 'reshuffled' but .* only streams",
+    ),
+    ("keyword", lambda: Composition(inner, outer, inner_dat=DATA), TypeError, "mean 'inner_data'"),
+    ("missing", lambda: Composition(inner, outer), TypeError, "missing .* 'inner_data'"),
+)
+def test_composition(call, error, match):
+    refused(call, error, match)
+
+
+@table(
+    ("too long", lambda: run(x0=np.zeros(3)), ValueError, r"inner\(x, sample\) failed.*64\[3\]"),
+    ("nan", lambda: run(x0=[0.0, np.nan]), ValueError, "x0 contains NaN"),
+    ("inf", lambda: run(x0=np.array([0.0, np.inf])), ValueError, "x0 contains NaN or infinite"),
+    ("empty", lambda: run(x0=np.zeros(0)), ValueError, r"x0 has an array of shape \(0,\)"),
+    ("empty dict", lambda: run(x0={}), ValueError, "x0 is empty"),
+    ("None", lambda: run(x0=None), ValueError, "x0 is empty"),
+    ("integers", lambda: run(x0=np.zeros(2, int)), TypeError, "x0 has dtype int64; .* float32 or"),
+    ("list of integers", lambda: run(x0=[0, 0]), TypeError, "x0 has dtype int64"),
+    ("complex", lambda: run(x0=X0 + 0j), TypeError, "x0 has dtype complex128"),
+    ("half", lambda: run(x0=X0.astype(np.float16)), TypeError, "x0 has dtype float16"),
+    ("text", lambda: run(x0="zeros"), TypeError, "x0 has dtype <U5"),
+    ("objects", lambda: run(x0=np.array([None, 1.0])), TypeError, "x0 has dtype object"),
+    ("ragged", lambda: run(x0=[[1.0], [1.0, 2.0]]), ValueError, "x0 holds .* same length"),
+    ("traced", lambda: jax.jit(lambda x: run(x0=x).x)(X0), TypeError, "x0 is a traced array"),
+    ("objective", lambda: problem().objective(np.zeros(3)), ValueError, "inner.* failed on"),
+)
+def test_start(call, error, match):
+    refused(call, error, match)
+
+
+@table(
+    ("scalar", lambda: run(problem(lambda x, s: x @ s)), ValueError, "inner.*returned a scalar"),
+    ("changing", lambda: run(problem(changing())), ValueError, "the same in every call"),
+    (
+        "shape of values",
+        lambda: run(problem(lambda x, s: jnp.ones(int(s[0])) * x[0])),
+        ValueError,
+        "inner.*shapes do not depend on values",
+    ),
+    ("mask", lambda: run(problem(lambda x, s: x[x > 0])), ValueError, "a mask"),
+    ("branch", lambda: run(problem(lambda x, s: x if x[0] > 0 else s)), ValueError, "by if,"),
+    ("NumPy", lambda: run(problem(lambda x, s: np.asarray(x))), ValueError, "or NumPy"),
+    ("integers", lambda: run(problem(lambda x, s: jnp.arange(2))), TypeError, "returned dtype int"),
+    ("nothing", lambda: run(problem(lambda x, s: None)), ValueError, "returned nothing"),
+    ("text", lambda: run(problem(lambda x, s: "a")), ValueError, "failed.*not a valid JAX type"),
+    ("unknown name", lambda: run(problem(lambda x, s: x["a"])), ValueError, "inner.*failed on"),
+    ("vector", lambda: run(problem(outer=lambda y: y)), ValueError, r"outer returned float64\[2\]"),
+    ("integer", lambda: run(problem(outer=lambda y: y.argmax())), TypeError, "outer returned dtyp"),
+    (
+        "float()",
+        lambda: run(problem(outer=lambda y: float(y[0]))),
+        ValueError,
+        r"outer\(y\) failed",
+    ),
+    (
+        "outer sizes",
+        lambda: run(problem(outer=outer_of_sample, outer_data=np.ones((4, 3)))),
+        ValueError,
+        r"outer\(y, sample\) failed on float64\[2\], float64\[3\]",
+    ),
+    (
+        "jacobian shape",
+        lambda: run(problem(inner_jacobian=lambda x, s: s)),
+        ValueError,
+        r"inner_jacobian.*returned shapes \[\(2,\)\]; they must be \[\(2, 2\)\]",
+    ),
+)
+def test_functions(call, error, match):
+    refused(call, error, match)
+
+
+def with_regularizer(r, x0=X0):
+    return run(problem(regularizer=r), x0)
+
+
+@table(
+    (
+        "box size",
+        lambda: with_regularizer(mvrc.Box(np.zeros(3), np.ones(3))),
+        ValueError,
+        r"lower of Box .*\(2,\), not of shape \(3,\)",
+    ),
+    ("box order", lambda: mvrc.Box(1.0, 0.0), ValueError, "lower <= upper"),
+    ("groups", lambda: with_regularizer(mvrc.GroupL2(0.1, [0, 0, 1])), ValueError, "the 2 of x"),
+    ("partition", lambda: mvrc.GroupL2(0.1, [[0, 1], [1]]), ValueError, "groups of GroupL2 must"),
+    ("nuclear", lambda: with_regularizer(mvrc.Nuclear(0.1)), ValueError, "must be one matrix"),
+    ("weight", lambda: mvrc.L1(-1), ValueError, "weight of L1 must be .* not -1"),
+    ("radius", lambda: mvrc.Simplex(0), ValueError, "radius of Simplex must be .* above 0"),
+)
+def test_regularizers(call, error, match):
+    refused(call, error, match)
+
+
+def sized(**sizes):
+    return run(method=MVRC(0.1, **sizes))
+
+
+@table(
+    ("negative step", lambda: MVRC(-1), ValueError, "step_size must be a positive number, not -1"),
+    ("zero step", lambda: MVRC(0.0), ValueError, "step_size must be .* not 0.0"),
+    ("nan step", lambda: mvrc.CIVR(np.nan), ValueError, "step_size must be .* not nan"),
+    ("text step", lambda: mvrc.NestedSpider("auto"), ValueError, "step_size must be .* not 'auto'"),
+    ("array step", lambda: MVRC(np.ones((20, 20))), ValueError, "step_size must be .* not array"),
+    ("function step", lambda: MVRC(lambda t: 0.1), ValueError, "step_size must be .* not <func"),
+    ("epsilon", lambda: MVRC(0.1, epsilon=0), ValueError, "epsilon must be a positive number"),
+    ("zero batch", lambda: MVRC(batch_size=0), ValueError, "batch_size must be .* at least 1"),
+    ("float batch", lambda: MVRC(batch_size=2.0), ValueError, "batch_size must be .* not 2.0"),
+    ("period", lambda: MVRC(period=0), ValueError, "period must be a whole number"),
+    ("large batch", lambda: sized(batch_size=9), ValueError, "batch_size is 9 .* 1 to 8"),
+    ("large refresh", lambda: sized(refresh_size=9), ValueError, "refresh_size is 9 .* 1 to 8"),
+    (
+        "outer batch",
+        lambda: sized(outer_batch_size=2),
+        ValueError,
+        "outer_batch_size is 2 .*no outer_data",
+    ),
+    (
+        "outer fresh",
+        lambda: sized(outer_refresh_size=2),
+        ValueError,
+        "outer_refresh.*no outer_data",
+    ),
+    ("outer one", lambda: sized(outer_batch_size=1), ValueError, "outer_batch_size .* leave it"),
+    (
+        "large outer batch",
+        lambda: run(
+            problem(outer=outer_of_sample, outer_data=DATA[:3]), method=MVRC(1, outer_batch_size=4)
+        ),
+        ValueError,
+        "outer_batch_size is 4 but there are 3 samples",
+    ),
+    (
+        "civr on two levels",
+        lambda: run(problem(outer=outer_of_sample, outer_data=DATA), method="civr"),
+        ValueError,
+        "CIVR is for a single outer function",
+    ),
+    ("jacobian", lambda: MVRC(jacobian="matirx"), ValueError, "jacobian must be .*mean 'matrix'"),
+    ("no jacobian", lambda: mvrc.CIVR(jacobian=None), ValueError, "jacobian must be .* not None"),
+    ("momentum", lambda: MVRC(momentum=0.8), TypeError, r"momentum must be Constant\(alpha\)"),
+    ("class", lambda: MVRC(momentum=Constant), TypeError, "momentum must be .* not Constant"),
+    ("keyword", lambda: MVRC(stepsize=0.1), TypeError, "no argument 'stepsize'.*mean 'step_size'"),
+    ("theory keyword", lambda: MVRC.from_theory(0, 0, eps=1), TypeError, "no argument 'eps'"),
+    ("constants", lambda: MVRC.from_theory(3, problem()), TypeError, "constants must be .*not 3"),
+    ("parts", lambda: mvrc.Method(Spider(), 3), TypeError, "scheme must be .*Scheme, not 3"),
+    ("sizes", lambda: mvrc.Sizes(-1), ValueError, "values of Sizes must be .* not -1"),
+    ("method", lambda: run(method="mvcr"), ValueError, "method 'mvcr' is unknown .*mean 'mvrc'"),
+    ("no method", lambda: run(method=3), TypeError, "method must be a recipe .* not 3"),
+    ("method class", lambda: run(method=MVRC), TypeError, "method must be a recipe .* not MVRC"),
+)
+def test_methods(call, error, match):
+    refused(call, error, match)
+
+
+@table(
+    ("above", lambda: Constant(1.2), ValueError, r"alpha must lie in \[0, 1\], not 1.2"),
+    ("below", lambda: Constant(-0.1), ValueError, r"alpha must lie in \[0, 1\], not -0.1"),
+    ("nan", lambda: Constant(float("nan")), ValueError, "alpha must lie in .* not nan"),
+    ("text", lambda: Constant("0.8"), ValueError, "alpha must lie in .* not '0.8'"),
+    ("number", lambda: Momentum(1.2), ValueError, r"alpha must lie in \[0, 1\], not 1.2"),
+    ("function", lambda: Momentum(lambda t: 2 / t), ValueError, r"alpha\(1\) must .* not 2.0"),
+    ("late", lambda: Momentum(lambda t: t / 500), ValueError, r"alpha\(1000\) must .* not 2.0"),
+    ("vector", lambda: Momentum(lambda t: np.ones(2)), ValueError, r"alpha\(1\) must lie"),
+    ("None", lambda: Momentum(lambda t: None), ValueError, "alpha must be a number or a function"),
+    ("arity", lambda: Momentum(lambda: 0.5), ValueError, "alpha must be .* function of the step"),
+    ("branch", lambda: Momentum(lambda t: min(1, 2 / t)), ValueError, "alpha.*jax.numpy"),
+    ("beta", lambda: Momentum(0.5, beta=-1), ValueError, "beta must be a positive number"),
+    ("lam", lambda: Momentum(0.5, lam=lambda t: t), ValueError, r"lam\(0\) must be .* not 0.0"),
+    ("restart", lambda: Constant(restart="often"), ValueError, "restart must be 'never' or 'last'"),
+    ("no restart", lambda: Constant(restart=None), ValueError, "restart must be .* not None"),
+    ("every", lambda: mvrc.Diminishing(restart_every=0), ValueError, "restart_every must be"),
+    ("preset", lambda: mvrc.Diminishing(preset="theroy"), ValueError, "mean 'theory'"),
+    ("keyword", lambda: Constant(aplha=0.8), TypeError, "no argument 'aplha'.*mean 'alpha'"),
+    ("missing", lambda: Momentum(), TypeError, "missing a required argument: 'alpha'"),
+)
+def test_schedules(call, error, match):
+    refused(call, error, match)
+
+
+@table(
+    ("callback", lambda: run(callback=3), TypeError, "callback must be a function .* not 3"),
+    ("negative epochs", lambda: run(epochs=-1), ValueError, "epochs must be .* 0, not -1"),
+    ("half an epoch", lambda: run(epochs=1.5), ValueError, "epochs must be .* not 1.5"),
+    ("text epochs", lambda: run(epochs="3"), ValueError, "epochs must be .* not '3'"),
+    ("samples", lambda: run(samples=0), ValueError, "samples must be a whole number"),
+    ("seconds", lambda: run(seconds=0), ValueError, "seconds must be a positive number"),
+    ("tol", lambda: run(tol=0), ValueError, "tol must be a positive number, not 0"),
+    ("nan tol", lambda: run(tol=np.nan), ValueError, "tol must be a positive number, not nan"),
+    ("record_every", lambda: run(record_every=0), ValueError, "record_every must be .* at least 1"),
+    ("seed", lambda: run(seed=-1), ValueError, "seed must be a whole number .* not -1"),
+    ("key", lambda: run(seed=jax.random.key(0)), ValueError, "seed must be .* not Array"),
+    ("no seed", lambda: run(seed=None), ValueError, "seed must be a whole number .* not None"),
+    ("output", lambda: run(output="latest"), ValueError, "output must be 'last' .*mean 'last'"),
+    ("saves", lambda: run(checkpoint_every=0), ValueError, "checkpoint_every must be .* least 1"),
+    ("keyword", lambda: run(epoch=3), TypeError, r"minimize\(\) has no .*'epoch'.*mean 'epochs'"),
+    ("missing", lambda: minimize(problem()), TypeError, "missing a required argument: 'x0'"),
+    ("too many", lambda: minimize(problem(), X0, STEP, 10), TypeError, "too many positional"),
+    (
+        "keyword of many",
+        lambda: minimize_many(problem(), X0, seed=3),
+        TypeError,
+        r"minimize_many\(\) has no argument 'seed' \(did you mean 'seeds'",
+    ),
+    ("seeds", lambda: minimize_many(problem(), X0, seeds=0), ValueError, "seeds must be .* not 0"),
+    ("no seeds", lambda: minimize_many(problem(), X0, seeds=[]), ValueError, "seeds is empty"),
+    ("bad seeds", lambda: minimize_many(problem(), X0, seeds=[-1]), ValueError, "seeds must .*-1"),
+    ("column", lambda: mvrc.History([])["foo"], KeyError, "no column 'foo'; it has epoch"),
+    ("near column", lambda: mvrc.History([])["objectiv"], KeyError, "mean 'objective'"),
+)
+def test_arguments_of_minimize(call, error, match):
+    refused(call, error, match)
+
+
+@pytest.fixture
+def unchecked():
+    """No runtime type checker, as for every user: some of minimize's own parts are annotated."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@table(
+    ("problem", lambda: minimize(outer, X0), TypeError, "problem must be a Composition, not func"),
+    ("swapped", lambda: minimize(X0, problem()), TypeError, "problem must be a Composition"),
+    ("output", lambda: run(output=None), ValueError, "output must be 'last' .* not None"),
+    ("outputs", lambda: run(output=X0), ValueError, "output must be 'last' .* not array"),
+    ("progress", lambda: run(progress="yes"), TypeError, "progress must be True or False, not 'y"),
+)
+def test_types_of_arguments(unchecked, call, error, match):
+    refused(call, error, match)
+
+
+def online(draw=draw, **sizes):
+    return run(problem(inner_data=Stream(draw)), method=MVRC(0.1, **sizes))
+
+
+@table(
+    ("batch", lambda: online(), ValueError, "batch_size must be given for an online problem"),
+    ("refresh", lambda: online(batch_size=2, period=3), ValueError, "refresh_size must be given"),
+    ("period", lambda: online(batch_size=2, refresh_size=4), ValueError, "period must be given"),
+    ("rows", lambda: online(lambda k, n: draw(k, 3)), ValueError, r"\(3, 2\).*must have 2 rows"),
+    ("no rows", lambda: online(lambda k, n: None), ValueError, r"inner_data.draw.*shapes \[\]"),
+    ("fails", lambda: online(lambda k: draw(k, 3)), ValueError, r"inner_data.draw\(key, 3\) fail"),
+    ("no key", lambda: online(lambda k, n: np.ones((n, 2))), ValueError, "does not use its key"),
+    ("int(key)", lambda: online(lambda k, n: np.ones(int(k))), ValueError, "draw.*traced array"),
+    ("draw", lambda: Stream(DATA), TypeError, r"draw must be a function draw\(key, size\)"),
+    ("seed", lambda: Stream(draw, seed=-1), ValueError, "seed must be a whole number"),
+    ("evaluation", lambda: Stream(draw, evaluation_size=1), ValueError, "evaluation_size must be"),
+    ("keyword", lambda: Stream(draw, size=9), TypeError, r"Stream\(\) has no argument 'size'"),
+)
+def test_streams(call, error, match):
+    refused(call, error, match)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    run(checkpoint=folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A checkpoint of `run()` to spoil."""
+    return shutil.copytree(saved, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"composition": problem(inner_data=2 * DATA)}, "inner_data was float64"),
+        ({"composition": problem(lambda x, s: 2 * s * x)}, "inner was"),
+        ({"composition": problem(outer=lambda y: jnp.sum(y**4))}, "outer was"),
+        (
+            {"composition": problem(regularizer=mvrc.L1(0.1))},
+            r"regularizer was Zero\(\) and is now",
+        ),
+        ({"method": MVRC(0.2)}, "step_size was 0.1 and is now 0.2"),
+        ({"method": mvrc.CIVR(0.1)}, "method.* more differences"),
+        ({"seed": 1}, r"seeds was \[0\] and is now \[1\]"),
+        ({"x0": X0 + 1}, "x0 was float64"),
+        ({"record_every": 2}, "record_every was 1 and is now 2"),
+    ],
+)
+def test_checkpoint_of_another_run(folder, changed, match):
+    words = f"checkpoint .* belongs to another run: .*{match}"
+    refused(lambda: run(checkpoint=folder, **changed), ValueError, words)
+
+
+def test_checkpoint_that_cannot_be_written(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file, file / "run", str(tmp_path / "a\0b")):
+        refused(lambda path=path: run(checkpoint=path), ValueError, "checkpoint .* cannot be writ")
+
+
+@pytest.mark.parametrize("damage", ["torn", "empty", "text", "zeros", "of something else"])
+def test_damaged_checkpoint(folder, damage):
+    file = folder / "state.npz"
+    whole = file.read_bytes()
+    if damage == "of something else":
+        np.savez(file, x=X0)
+    else:
+        middle = len(whole) // 2
+        spoiled = {"torn": whole[:middle], "empty": b"", "text": b"hello"}
+        file.write_bytes(spoiled.get(damage, whole[:300] + bytes(100) + whole[400:]))
+    refused(lambda: run(checkpoint=folder), ValueError, "is not a readable mvrc checkpoint")
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """The run with which those from other forms of the same input are compared."""
+    return run()
+
+
+def test_optional_packages(monkeypatch, plain):
+    for name in ("rich", "rich.progress", "pandas", "matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, name, None)  # makes `import name` fail
+    refused(lambda: run(progress=True), ImportError, r"progress=True needs rich: pip install")
+    refused(plain.history.to_pandas, ImportError, r"needs pandas: pip install 'mvrc\[pandas\]'")
+    refused(plain.plot, ImportError, r"needs matplotlib: pip install 'mvrc\[plot\]'")
+
+
+@pytest.mark.parametrize(
+    ("data", "x0"),
+    [
+        (DATA.tolist(), X0),
+        (DATA, [0.0, 0.0]),
+        (DATA, [np.float64(0), 0]),
+        (np.asfortranarray(DATA), X0),
+        (DATA[::-1][::-1], np.broadcast_to(0.0, D)),
+        (DATA.astype(">f8"), X0.astype(">f8")),
+    ],
+    ids=["list", "list x0", "mixed list x0", "Fortran", "views", "big-endian"],
+)
+def test_other_forms_of_the_same_input(plain, data, x0):
+    result = run(problem(inner_data=data), x0)
+    assert result.x.dtype == np.float64
+    np.testing.assert_array_equal(result.x, plain.x)
+
+
+@pytest.mark.parametrize("step", [np.float64(0.1), np.array(0.1), 0.1], ids=repr)
+def test_numbers_may_be_numpy(plain, step):
+    result = run(method=MVRC(step, Constant(np.array(0.8))), epochs=np.int64(1))
+    np.testing.assert_array_equal(result.x, plain.x)
+
+
+def test_jax_numbers_and_arrays_in_float32():
+    assert not jax.config.read("jax_enable_x64")
+    data = problem(inner_data=jnp.asarray(DATA))
+    result = run(data, jnp.zeros(D), MVRC(jnp.float32(0.1)))
+    again = run(problem(inner_data=DATA.astype(np.float32)), X0.astype(np.float32))
+    assert result.x.dtype == again.x.dtype == np.float32
+    np.testing.assert_array_equal(result.x, again.x)
+    assert not jax.config.read("jax_enable_x64")
+
+
+def test_pytrees_for_x_y_and_data(plain):
+    """The same problem with its coordinates apart."""
+
+    def apart(x, sample):
+        first, second = sample["pair"]
+        return {"left": first * x["a"], "right": (second * x["b"][0],)}
+
+    def together(y):
+        return outer(jnp.stack([y["left"], y["right"][0]]))
+
+    composition = Composition(apart, together, {"pair": (DATA[:, 0], DATA[:, 1])})
+    result = run(composition, {"a": 0.0, "b": [np.zeros(())], "none": None})
+    assert result.x["none"] is None
+    x = np.array([result.x["a"], result.x["b"][0]])
+    # Equal in exact arithmetic; sums over samples may be taken in another order.
+    np.testing.assert_allclose(x, plain.x, rtol=1e-12)
+
+
+def test_lists_of_lists_of_arrays_are_pytrees():
+    """Parameters of a network, [[W, b], [V]], are not taken for a ragged matrix."""
+    composition = problem(lambda x, s: x[1][0] * (x[0][0] @ s + x[0][1]))
+    x0 = [[np.ones((2, 2)), np.zeros(2)], [np.ones(2)]]
+    gradient = composition.gradient(x0)
+    assert [leaf.shape for leaf in jax.tree.leaves(gradient)] == [(2, 2), (2,), (2,)]
+
+
+def test_functions_of_every_kind(plain):
+    class Inner:
+        def __call__(self, x, sample, scale=1.0):
+            return scale * sample * x
+
+    result = run(problem(Inner(), lambda *ys: outer(*ys)))
+    np.testing.assert_allclose(result.x, plain.x, rtol=1e-12)

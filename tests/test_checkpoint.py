@@ -1,0 +1,125 @@
+"""Nothing lost: 2N epochs equal N + resume + N bit for bit, also after kill -9."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import mvrc
+from cases import ONE, TWO
+
+SETTINGS = {
+    "one level": (ONE, mvrc.MVRC(0.05, batch_size=6, period=7), {}),
+    "restart, random output": (
+        ONE,
+        mvrc.MVRC(0.05, mvrc.Diminishing(restart="random", restart_every=2), 6, period=7),
+        {"output": "random"},
+    ),
+    "two levels, matrix-free": (
+        TWO,
+        mvrc.MVRC(0.05, batch_size=6, outer_batch_size=3, period=7, epsilon=0.2, jacobian="free"),
+        {"output": "best"},
+    ),
+}
+
+
+def same(a, b):
+    """All leaves of two states, bit for bit; time apart."""
+    a, b = a._replace(seconds=0), b._replace(seconds=0)
+    left, right = jax.tree_util.tree_leaves(a), jax.tree_util.tree_leaves(b)
+    assert len(left) == len(right)
+    for x, y in zip(left, right, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_resume_is_bit_for_bit(name, tmp_path):
+    case, method, options = SETTINGS[name]
+    options = {**options, "seed": 4, "record_every": 2}
+    straight = mvrc.minimize(case.problem, case.x0, method, epochs=10, **options)
+    first = mvrc.minimize(
+        case.problem, case.x0, method, epochs=5, checkpoint=tmp_path / "run", **options
+    )
+    assert list(first.history["epoch"]) == [0, 2, 4, 5]
+    second = mvrc.minimize(
+        case.problem, case.x0, method, epochs=10, checkpoint=tmp_path / "run", **options
+    )
+    same(straight.state, second.state)
+    np.testing.assert_array_equal(straight.x, second.x)
+    for column in ("epoch", "inner_values", "objective", "gradient_mapping"):
+        np.testing.assert_array_equal(straight.history[column], second.history[column])
+    again = mvrc.minimize(
+        case.problem, case.x0, method, epochs=10, checkpoint=tmp_path / "run", **options
+    )
+    same(second.state, again.state)
+    assert again.seconds == second.seconds  # read back, not run again
+
+
+def test_many_seeds_resume(tmp_path):
+    case, method, _ = SETTINGS["one level"]
+    straight = mvrc.minimize_many(case.problem, case.x0, method, seeds=2, epochs=6)
+    mvrc.minimize_many(case.problem, case.x0, method, seeds=2, epochs=3, checkpoint=tmp_path)
+    resumed = mvrc.minimize_many(
+        case.problem, case.x0, method, seeds=2, epochs=6, checkpoint=tmp_path
+    )
+    for a, b in zip(straight, resumed, strict=True):
+        same(a.state, b.state)
+
+
+SCRIPT = """
+    import sys
+    sys.path.insert(0, {tests!r})
+    import conftest
+    from test_checkpoint import SETTINGS
+    import mvrc, time
+    case, method, _ = SETTINGS["one level"]
+    mvrc.minimize(case.problem, case.x0, method, epochs=100_000, checkpoint={folder!r}, {options}
+                  callback=lambda info: print(info.epoch, flush=True) or time.sleep(0.02))
+"""
+
+
+def start(folder: Path, options: str = "") -> subprocess.Popen:
+    """A run in another process, past its fifth epoch."""
+    code = textwrap.dedent(SCRIPT).format(
+        tests=str(Path(__file__).parent), folder=str(folder), options=options
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= 5:
+            return process
+    raise AssertionError("the run ended before its fifth epoch")
+
+
+def test_killed_run_goes_on_bit_for_bit(tmp_path):
+    process = start(tmp_path)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    case, method, _ = SETTINGS["one level"]
+    saved = int(np.load(tmp_path / "state.npz")["row_epoch"][-1])
+    assert saved >= 4
+    resumed = mvrc.minimize(case.problem, case.x0, method, epochs=saved + 5, checkpoint=tmp_path)
+    straight = mvrc.minimize(case.problem, case.x0, method, epochs=saved + 5)
+    same(straight.state, resumed.state)
+    np.testing.assert_array_equal(straight.history["objective"], resumed.history["objective"])
+    assert sorted(os.listdir(tmp_path)) == ["state.npz"]
+
+
+def test_ctrl_c_saves(tmp_path):
+    """SIGINT ends the run with what it has, although the next regular save is far away."""
+    process = start(tmp_path, "checkpoint_every=1_000_000,")
+    process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process.returncode == 0
+    assert int(np.load(tmp_path / "state.npz")["row_epoch"][-1]) >= 4

@@ -1,0 +1,222 @@
+"""minimize: stopping, outputs, callback, progress, divergence, interruption, many seeds."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import mvrc
+from cases import ONE, TWO, one_level
+from mvrc.engine import Reservoir, _offer
+from mvrc.result import COLUMNS
+
+METHOD = mvrc.MVRC(ONE.step_size, batch_size=6, period=7)
+EACH = 40 + 2 * 6 * 6  # samples of an epoch
+
+
+def run(method=METHOD, case=ONE, **options):
+    return mvrc.minimize(case.problem, case.x0, method, **{"epochs": 5, **options})
+
+
+def test_solves_the_problem():
+    """To a stationary point by the exact gradient mapping, the same as plain descent finds."""
+    result = run(epochs=300, tol=1e-9)
+    assert result.status is mvrc.Status.CONVERGED
+    assert result.gradient_mapping <= 1e-9
+    x = ONE.x0
+    for _ in range(20_000):
+        u = x - 0.1 * ONE.gradient(x)
+        x = np.sign(u) * np.maximum(np.abs(u) - 0.1 * 0.02, 0)
+    np.testing.assert_allclose(result.x, x, atol=1e-7)
+    assert result.objective == pytest.approx(ONE.objective(x), abs=1e-12)
+
+
+@pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
+def test_default_method_needs_no_tuning(case):
+    result = mvrc.minimize(case.problem, case.x0, epochs=300, tol=1e-6)
+    assert result.status is mvrc.Status.CONVERGED
+    assert 0 < result.step_size < 10
+
+
+def test_stops_by_each_limit():
+    assert run(epochs=2).status is mvrc.Status.EPOCHS
+    by_samples = run(epochs=None, samples=3 * EACH - 5)
+    assert by_samples.status is mvrc.Status.SAMPLES
+    assert by_samples.counts.inner_values == 3 * EACH
+    by_time = run(epochs=None, seconds=1e-9)
+    assert by_time.status is mvrc.Status.SECONDS
+    assert by_time.epochs == 1
+    both = run(epochs=4, samples=EACH)
+    assert (both.status, both.epochs) == (mvrc.Status.SAMPLES, 1)
+    assert run(epochs=0).epochs == 0
+    already = run(tol=1e9)
+    assert (already.status, already.epochs) == (mvrc.Status.CONVERGED, 0)
+
+
+def test_statuses_are_sentences():
+    for status in mvrc.Status:
+        assert re.fullmatch(r"[A-Z].*\.", status.value)
+    assert run(epochs=2).message.startswith(mvrc.Status.EPOCHS.value)
+
+
+def test_history_has_its_columns_and_the_exact_values():
+    points = []
+    result = run(callback=lambda info: points.append(info.x))
+    assert list(result.history.to_pandas().columns) == list(COLUMNS)
+    assert list(result.history["epoch"]) == [0, 1, 2, 3, 4, 5]
+    assert np.all(np.diff(result.history["seconds"]) > 0)
+    exact = [ONE.objective(x) for x in [ONE.x0, *points]]
+    np.testing.assert_allclose(result.history["objective"], exact, atol=1e-13)
+    x, eta = points[-1], ONE.step_size
+    u = x - eta * ONE.gradient(x)
+    mapping = (x - np.sign(u) * np.maximum(np.abs(u) - eta * 0.02, 0)) / eta
+    assert result.gradient_mapping == pytest.approx(np.linalg.norm(mapping), abs=1e-12)
+    assert "epoch 5" in repr(result.history)
+
+
+def test_seed_decides_the_run():
+    np.testing.assert_array_equal(run(seed=3).x, run(seed=3).x)
+    assert not np.array_equal(run(seed=3).x, run(seed=4).x)
+
+
+def test_callback_stops():
+    result = run(epochs=50, callback=lambda info: info.epoch == 3)
+    assert (result.status, result.epochs) == (mvrc.Status.CALLBACK, 3)
+    assert result.history["epoch"][-1] == 3
+
+
+def test_interrupt_keeps_what_is_done():
+    def press(info):
+        if info.epoch == 3:
+            raise KeyboardInterrupt
+
+    result = run(epochs=50, callback=press)
+    assert result.status is mvrc.Status.INTERRUPTED
+    assert result.epochs == 2  # the epoch in which it happened is not torn
+    assert result.history["epoch"][-1] == 2
+    np.testing.assert_array_equal(result.x, run(epochs=2).x)
+
+
+def test_divergence_returns_the_best_point():
+    with np.errstate(all="ignore"):
+        result = run(mvrc.MVRC(1e3, batch_size=6, period=7), epochs=200)
+    assert result.status is mvrc.Status.DIVERGED
+    assert np.all(np.isfinite(result.x))
+    assert np.isfinite(result.objective)
+    finite = result.history["objective"][np.isfinite(result.history["objective"])]
+    assert result.objective == finite.min()
+    assert "step_size below 1e+03" in result.message
+
+
+def test_best_output_is_the_lowest_recorded():
+    noisy = mvrc.MVRC(0.4, batch_size=1, period=40)
+    best = run(noisy, epochs=12, output="best", seed=1)
+    last = run(noisy, epochs=12, seed=1)
+    assert best.objective == best.history["objective"].min()
+    assert best.objective < last.objective
+    assert last.objective == last.history["objective"][-1]
+
+
+def test_random_output_is_one_of_the_queries():
+    """z of a run with α = 1 is x before the step: with period 1 those are the recorded points."""
+    method = mvrc.MVRC(ONE.step_size, mvrc.Momentum(1.0, lam=1.0), period=1, batch_size=6)
+    points = [ONE.x0]
+    options = {"epochs": 6, "output": "random", "callback": lambda i: points.append(i.x)}
+    chosen = {
+        min(range(7), key=lambda k, x=x: np.abs(points[k] - x).sum())
+        for x in (run(method, seed=seed, **options).x for seed in range(1, 12))
+    }
+    assert len(chosen) > 2
+    result = run(method, **options)
+    assert min(np.abs(result.x - p).max() for p in points[:6]) == 0
+    assert result.objective == pytest.approx(ONE.objective(result.x), abs=1e-13)
+
+
+def test_reservoir_is_uniform():
+    """Over 20,000 keys each of 5 points is kept with probability 1/5 (five standard errors)."""
+
+    def pick(key):
+        kept = Reservoir(jax.numpy.zeros(1), jax.numpy.int32(0))
+        for i, uniform in enumerate(jax.random.uniform(key, (5,))):
+            kept = _offer(kept, jax.numpy.full(1, float(i)), uniform)
+        return kept.point[0]
+
+    kept = np.asarray(jax.vmap(pick)(jax.random.split(jax.random.key(0), 20_000)))
+    shares = np.bincount(kept.astype(int), minlength=5) / 20_000
+    assert np.abs(shares - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / 20_000)
+
+
+def test_random_restart_starts_from_a_query_of_the_last_epoch():
+    """With period 1 and α = 1 the only query since the restart is x itself before its step."""
+    momentum = mvrc.Momentum(1.0, lam=1.0, restart="random")
+    method = mvrc.MVRC(ONE.step_size, momentum, period=1, batch_size=6)
+    # Each epoch returns to where the one before started, so every epoch makes the first step.
+    points = []
+    run(method, epochs=4, callback=lambda i: points.append(i.x))
+    for point in points[1:]:
+        np.testing.assert_allclose(point, points[0], atol=1e-15)
+    longer = mvrc.MVRC(0.2, mvrc.Constant(0.8, restart="random", restart_every=2), 6, period=7)
+    result = run(longer, epochs=200, tol=1e-6)
+    assert result.status is mvrc.Status.CONVERGED
+
+
+def test_many_seeds_are_single_runs():
+    many = mvrc.minimize_many(ONE.problem, ONE.x0, METHOD, seeds=[3, 8], epochs=4)
+    for seed, result in zip([3, 8], many, strict=True):
+        single = run(seed=seed, epochs=4)
+        np.testing.assert_allclose(result.x, single.x, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            result.history["objective"], single.history["objective"], atol=1e-13
+        )
+        assert result.status is mvrc.Status.EPOCHS
+        assert result.counts == single.counts
+    assert len(mvrc.minimize_many(ONE.problem, ONE.x0, METHOD, seeds=3, epochs=1)) == 3
+
+
+def test_one_diverging_seed_does_not_spoil_the_others():
+    """Steps at the edge of stability: whichever seeds blow up say so, the rest finish."""
+    method = mvrc.MVRC(1e3, batch_size=6, period=7)
+    with np.errstate(all="ignore"):
+        results = mvrc.minimize_many(ONE.problem, ONE.x0, method, seeds=3, epochs=300)
+    for result in results:
+        assert result.status is mvrc.Status.DIVERGED
+        assert np.isfinite(result.objective)
+
+
+def test_progress_shows_the_numbers(capsys):
+    result = run(epochs=3, progress=True)
+    shown = capsys.readouterr().out
+    assert "epoch 3" in shown
+    assert f"{result.objective:.6g}" in shown
+    assert f"{3 * EACH}" in shown
+    run(epochs=1)
+    assert capsys.readouterr().out == ""
+
+
+def test_plot_draws_the_history(tmp_path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    figure = run().plot(best=-10.0)
+    assert [len(axis.lines) for axis in figure.axes] == [1, 1]
+    assert figure.axes[0].get_yscale() == "log"
+    figure.savefig(tmp_path / "history.png")
+
+
+def test_reshuffled_sampling_converges():
+    case = one_level(sampling="reshuffled")
+    result = run(case=case, epochs=300, tol=1e-8)
+    assert result.status is mvrc.Status.CONVERGED
+
+
+def test_step_sizes_share_one_program():
+    """Numbers are arguments of the compiled epoch: another step size compiles nothing."""
+    from mvrc.engine import _compile
+
+    run(mvrc.MVRC(0.05, batch_size=6, period=7), epochs=1)
+    before = _compile.cache_info().misses
+    run(mvrc.MVRC(0.01, mvrc.Constant(0.5), batch_size=6, period=7), epochs=1)
+    assert _compile.cache_info().misses == before

@@ -430,6 +430,12 @@ def test_checkpoint_that_cannot_be_written(tmp_path):
         refused(lambda path=path: run(checkpoint=path), ValueError, "checkpoint .* cannot be writ")
 
 
+def test_checkpoint_in_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run(checkpoint="~/run")
+    assert (tmp_path / "run" / "state.npz").exists()
+
+
 @pytest.mark.parametrize("damage", ["torn", "empty", "text", "zeros", "of something else"])
 def test_damaged_checkpoint(folder, damage):
     file = folder / "state.npz"

@@ -285,7 +285,9 @@ def test_prox_inequality(case, rng, step):
     at_p = float(value(case.r, p))
     assert np.isfinite(at_p)
     far = [case.feasible(rng) for _ in range(4)]
-    for u in [*far, *(p + 10.0**-k * (u - p) for k, u in zip((0, 2, 4, 6), far, strict=True))]:
+    near = [p + t * (u - p) for u in far for t in (1e-2, -1e-2, 1e-5, -1e-5)]
+    along = [p + h * e.reshape(case.shape) for e in EYE for h in (1e-3, -1e-3)]
+    for u in (*far, *near, *along):  # at +inf where near and along leave a set
         slope = np.sum((x - p) * (u - p)) / step
         # Rounding: p carries EPS |x|, which the slope multiplies by |u - p|/step.
         size = np.linalg.norm(u - p) * (np.linalg.norm(x) / step + 1) + abs(at_p)
@@ -349,6 +351,14 @@ def test_float32_under_jit_and_vmap(case):
 def test_zero_point_gives_numbers(case):
     p = prox(case.r, np.zeros(case.shape), 0.3)
     assert np.all(np.isfinite(p)) and np.isfinite(value(case.r, p))
+
+
+def test_zero_weights_change_nothing():
+    x = np.array([3.0, -1.0, 0.0, 0.0, 2.0, 0.5])
+    for r in (L1(0), L2(0), ElasticNet(0, 0), GroupL2(0, LABELS), TotalVariation1D(0)):
+        np.testing.assert_array_equal(prox(r, x, 0.3), x)
+        assert value(r, x) == 0
+    np.testing.assert_allclose(prox(Nuclear(0), np.ones((3, 2)), 0.3), np.ones((3, 2)), atol=1e-14)
 
 
 def as_tree(vector):
@@ -495,12 +505,16 @@ def test_total_variation_of_a_long_float32_vector():
     x = (x + np.floor(np.arange(20_000) / 500) % 3).astype(np.float32)
     p = np.asarray(prox(TotalVariation1D(5.0), x, 1.0))
     v = np.cumsum(x.astype(float) - p)
-    # A level is off by half a unit in the last place at most, over segments of at most 500.
-    rounding = 1e-3
+    # A level is off by half a unit in the last place at most (1.2e-7), over at most 500 numbers.
+    rounding = 1e-4
     assert np.max(np.abs(v)) <= 5 + rounding and abs(v[-1]) <= rounding
     jumps = np.diff(p.astype(float))
     assert 20 < np.count_nonzero(jumps) < 5000
     np.testing.assert_allclose(v[:-1][jumps != 0], -5 * np.sign(jumps[jumps != 0]), atol=rounding)
+    # One segment: a plain float32 sum of 20 000 numbers would have lost two digits.
+    x = x + np.float32(100)
+    flat = prox(TotalVariation1D(1e9), x, 1.0)
+    np.testing.assert_allclose(flat, np.full(x.size, np.mean(x, dtype=float)), rtol=1.2e-7)
 
 
 def test_total_variation_derivative_is_the_mean_over_segments():

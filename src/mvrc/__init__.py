@@ -2,11 +2,26 @@
 
 from mvrc.cache import compilation_cache as compilation_cache
 from mvrc.estimation import estimate_constants as estimate_constants
+from mvrc.methods import ASCGD as ASCGD
+from mvrc.methods import ASCPG as ASCPG
 from mvrc.methods import CIVR as CIVR
+from mvrc.methods import CSAGA as CSAGA
+from mvrc.methods import FISTA as FISTA
 from mvrc.methods import METHODS as METHODS
 from mvrc.methods import MVRC as MVRC
+from mvrc.methods import NASA as NASA
+from mvrc.methods import SARAHC as SARAHC
+from mvrc.methods import SCGD as SCGD
+from mvrc.methods import SCSC as SCSC
+from mvrc.methods import STORM as STORM
+from mvrc.methods import VRSCPG as VRSCPG
+from mvrc.methods import Katyusha as Katyusha
 from mvrc.methods import Method as Method
 from mvrc.methods import NestedSpider as NestedSpider
+from mvrc.methods import ProximalGradient as ProximalGradient
+from mvrc.methods import SpiderADMM as SpiderADMM
+from mvrc.operators import Composed as Composed
+from mvrc.operators import LinearOperator as LinearOperator
 from mvrc.problem import Composition as Composition
 from mvrc.regularizers import L1 as L1
 from mvrc.regularizers import L2 as L2
@@ -29,6 +44,7 @@ from mvrc.sampling import Stream as Stream
 from mvrc.schedules import Constant as Constant
 from mvrc.schedules import Diminishing as Diminishing
 from mvrc.schedules import Momentum as Momentum
+from mvrc.schedules import Power as Power
 from mvrc.solve import minimize as minimize
 from mvrc.solve import minimize_many as minimize_many
 from mvrc.theory import Constants as Constants

@@ -27,6 +27,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path, described: dict[str, str]) -> None:
         self.described = described
+        folder = folder.expanduser()
         self.path = folder / _FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)

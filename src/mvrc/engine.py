@@ -62,55 +62,68 @@ def first_core(
     seeds: list[int],
     lanes: int | None,
     random: bool,
-) -> Core:
-    """The state before the first epoch, with a leading axis of seeds when there are lanes."""
+) -> tuple[Core, Counts]:
+    """The state before the first epoch (with a leading axis of lanes), and what it evaluated.
 
-    def build() -> Core:
-        point = jnp.zeros(geometry.x.size, geometry.x.dtype)
-        keys = dict.fromkeys(ROLES, jax.random.key(0))
-        oracle = Oracle(problem, geometry, _large(problem, method, keys))
-        estimate = method.estimator.refresh(oracle, point)
+    An estimator without refreshes is started here, from its first batch.
+    """
+    # The bits of jax.random.key(seed), without compiling anything for them.
+    keys = np.array([[seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF] for seed in seeds], np.uint32)
+    traced: list[Counts] = []
+
+    def build(key: UInt32[Array, 2], point: Vector) -> Core:
         reservoir = Reservoir(point, jnp.int32(0))
-        return Core(
+        core = Core(
             method.scheme.start(point),
-            estimate,
+            None,
             jnp.int32(0),
-            jnp.zeros(2, jnp.uint32),
+            key,
             reservoir if random else None,
             reservoir if method.scheme.restarts()[0] == "random" else None,
         )
+        oracle = Oracle(problem, geometry, _large(problem, method, _keys(core, core.epoch)))
+        estimate = method.estimator.refresh(oracle, method.scheme.query(core.scheme))
+        traced.append(oracle.counts)
+        return core._replace(estimator=estimate)
 
-    zeros = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), jax.eval_shape(build))
-    core = zeros._replace(scheme=jax.jit(method.scheme.start)(x))
-    # The bits of jax.random.key(seed), without compiling anything for them.
-    keys = np.array([[seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF] for seed in seeds], np.uint32)
-    if lanes is None:
-        return jax.device_put(core._replace(key=keys[0]))
-    core = jax.tree_util.tree_map(lambda a: np.broadcast_to(a, (lanes, *np.shape(a))), core)
-    return jax.device_put(core._replace(key=keys))
+    if not method.estimator.refreshes:
+        build_all = build if lanes is None else jax.vmap(build, (0, None))
+        core = jax.jit(build_all)(keys[0] if lanes is None else keys, x)
+        return core, traced[-1]
+    shapes = jax.eval_shape(build, keys[0], x)
+    core = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes)
+    core = core._replace(scheme=jax.jit(method.scheme.start)(x), key=keys[0])
+    if lanes is not None:
+        core = jax.tree_util.tree_map(lambda a: np.broadcast_to(a, (lanes, *np.shape(a))), core)
+        core = core._replace(key=keys)
+    return jax.device_put(core), Counts()
 
 
 def run_epoch(
     problem: Composition, geometry: Geometry, method: Method, core: Core
 ) -> tuple[Core, Bool[Array, ""], Counts]:
-    """One epoch: the loop of Algorithms 1 and 2 from one refresh to the next."""
+    """One epoch: a refresh where the estimator has one, then the small steps."""
     scheme, estimator = method.scheme, method.estimator
-    key = jax.random.fold_in(jax.random.wrap_key_data(core.key), core.epoch)
-    keys = jax.random.split(key, 2 * len(ROLES) + 1)
-    draw_keys = dict(zip(ROLES, keys, strict=False))
-    refresh_keys = dict(zip(ROLES, keys[len(ROLES) :], strict=False))
+    keys = _keys(core, core.epoch + 1)
     state, pool = _restarted(method, core)
+    state = scheme.begin(state)
     picking = core.output is not None or core.restart is not None
-    picks = jax.random.uniform(keys[-1], (method.steps, 2)) if picking else None
+    picks = jax.random.uniform(keys["pick"], (method.steps, 2)) if picking else None
+    estimate, output, counts, made = core.estimator, core.output, Counts(), 0
+    if estimator.refreshes:
+        oracle = Oracle(problem, geometry, _large(problem, method, keys))
+        estimate = estimator.refresh(oracle, scheme.anchor(state))
+        if scheme.anchored:  # the refresh stands where the first step asks
+            query = scheme.query(state)
+            state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
+            pick = None if picks is None else picks[0]
+            output, pool = _offer_both(output, pool, query, pick)
+            made = 1
+        counts = oracle.counts
 
-    query = scheme.query(state)
-    oracle = Oracle(problem, geometry, _large(problem, method, refresh_keys))
-    estimate = estimator.refresh(oracle, query)
-    state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
-    output, pool = _offer_both(core.output, pool, query, None if picks is None else picks[0])
-
-    tickets, open_batches = _plan(problem, method, draw_keys)
-    traced: list[Counts] = []  # the counts of one step, known when it is traced
+    steps = method.steps - made
+    tickets, open_batches = _plan(problem, method, keys, steps)
+    traced: list[Counts] = [Counts()]  # the counts of one step, known when it is traced
 
     def step(carry: Any, inputs: Any) -> tuple[Any, None]:
         state, estimate, output, pool = carry
@@ -122,13 +135,12 @@ def run_epoch(
         traced.append(oracle.counts)
         return (state, estimate, *_offer_both(output, pool, query, pick)), None
 
-    counts = oracle.counts
-    if method.steps > 1:
-        carry = (state, estimate, output, pool)
-        inputs = (tickets, None if picks is None else picks[1:])
-        (state, estimate, output, pool), _ = jax.lax.scan(step, carry, inputs, method.steps - 1)
-        each = traced[-1]
-        counts = Counts(*(a + (method.steps - 1) * b for a, b in zip(counts, each, strict=True)))
+    carry = (state, estimate, output, pool)
+    if steps:
+        inputs = (tickets, None if picks is None else picks[made:])
+        carry, _ = jax.lax.scan(step, carry, inputs, steps)
+    state, estimate, output, pool = carry
+    counts = Counts(*(a + steps * b for a, b in zip(counts, traced[-1], strict=True)))
     finite = jnp.all(jnp.isfinite(scheme.point(state)))
     return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
 
@@ -166,27 +178,32 @@ def _compile(
     return jax.jit(epoch).lower(*arguments).compile(), traced[-1]
 
 
+def _keys(core: Core, number: Any) -> dict[str, Any]:
+    """The keys of epoch `number` (0: the start): small batches, refreshes, picks."""
+    key = jax.random.fold_in(jax.random.wrap_key_data(core.key), number)
+    names = (*ROLES, *(f"refresh {role}" for role in ROLES), "pick")
+    return dict(zip(names, jax.random.split(key, len(names)), strict=True))
+
+
 def _large(problem: Composition, method: Method, keys: dict[str, Any]) -> dict[str, Samples | None]:
     """The batches of a refresh; A and A' are one when both are everything."""
-    inner, outer = problem.inner_source, problem.outer_source
-    values = inner.large(keys["values"], method.refresh.values)
-    both = problem.n is not None and method.refresh.values == method.refresh.jacobians is None
-    jacobians = values if both else inner.large(keys["jacobians"], method.refresh.jacobians)
-    last = None if outer is None else outer.large(keys["outer"], method.refresh.outer)
+    inner, outer, sizes = problem.inner_source, problem.outer_source, method.refresh
+    values = inner.large(keys["refresh values"], sizes.values)
+    both = problem.n is not None and sizes.values is None and sizes.jacobians is None
+    jacobians = values if both else inner.large(keys["refresh jacobians"], sizes.jacobians)
+    last = None if outer is None else outer.large(keys["refresh outer"], sizes.outer)
     return {"values": values, "jacobians": jacobians, "outer": last}
 
 
 def _plan(
-    problem: Composition, method: Method, keys: dict[str, Any]
+    problem: Composition, method: Method, keys: dict[str, Any], steps: int
 ) -> tuple[Any, Callable[[Any], Any]]:
     """Tickets of all small steps of an epoch, and the way from a ticket to its batches."""
-    steps = method.steps - 1
     tickets, openers = {}, {}
     for role in method.estimator.roles(problem.two_level):
         source = problem.outer_source if role == "outer" else problem.inner_source
         assert source is not None
-        size = _size(method.batch, role)
-        tickets[role], openers[role] = source.plan(keys[role], steps, size)
+        tickets[role], openers[role] = source.plan(keys[role], steps, _size(method.batch, role))
     return tickets, lambda ticket: {role: openers[role](t) for role, t in ticket.items()}
 
 

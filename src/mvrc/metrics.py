@@ -48,15 +48,14 @@ def _measure(
     problem = join(numbers, static)
 
     def one(x: Vector) -> tuple[Any, Any, Any]:
-        outer_source = problem.outer_source
-        everything = problem.inner_source.everything()
-        outside = None if outer_source is None else outer_source.everything()
         oracle = Oracle(problem, geometry, {})
+        everything, outside = oracle.everything()
         inner, pull = oracle.values_and_pullback(x, everything)
         gradient = pull(oracle.outer_gradient(inner, outside))
         penalty = problem.regularizer.value(geometry.x.unflatten(x))
         objective = oracle.outer_value(inner, outside) + penalty
-        mapping = (x - oracle.prox(x - step * gradient, step)) / step
+        moved = geometry.x.unflatten(x - step * gradient)
+        mapping = (x - geometry.x.flatten(problem.regularizer.prox(moved, step))) / step
         return objective, jnp.linalg.norm(mapping), gradient
 
     # One point after another: a batch of full passes would multiply the peak memory.

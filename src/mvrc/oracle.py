@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mvrc.layout import Layout
+from mvrc.operators import Composed
 from mvrc.sampling import Samples
 
 if TYPE_CHECKING:
@@ -91,29 +92,67 @@ class Oracle:
         return _sum(batch, lambda s: self._value_and_jacobian(point, s)[1], rows) / batch.size
 
     def values_and_jacobian(
-        self, point: Vector, batch: Samples
+        self, point: Vector, batch: Samples, jacobian_batch: Samples | None = None
     ) -> tuple[Vector, Float[Array, "p d"]]:
-        """Both of the above in one pass."""
+        """g_A(point) and g'_A'(point), in one pass when A' is A (or not given)."""
+        if jacobian_batch is not None and jacobian_batch is not batch:
+            return self.values(point, batch), self.jacobian(point, jacobian_batch)
         self._count(inner_values=batch.size, inner_jacobians=batch.size)
         rows = self.geometry.inner_rows(True)
         value, jacobian = _sum(batch, lambda s: self._value_and_jacobian(point, s), rows)
         return value / batch.size, jacobian / batch.size
 
-    def pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
-        """g'_A(point)ᵀ cotangent, without the p × d matrix."""
-        self._count(inner_jacobians=batch.size)
-        return self._pullback(point, batch, cotangent)
+    def values_and_pullback(
+        self, point: Vector, batch: Samples, jacobian_batch: Samples | None = None
+    ) -> tuple[Vector, Pullback]:
+        """g_A(point) and the map u ↦ g'_A'(point)ᵀ u, without the p × d matrix.
 
-    def values_and_pullback(self, point: Vector, batch: Samples) -> tuple[Vector, Pullback]:
-        """g_A(point) and the map u ↦ g'_A(point)ᵀ u; a small batch is passed through once."""
-        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        A small batch is passed through once when A' is A (or not given).
+        """
+        chosen = batch if jacobian_batch is None else jacobian_batch
         rows = self.geometry.inner_rows(False)
-        if batch.size <= rows and self.problem.inner_jacobian is None:
+        if chosen is batch and batch.size <= rows and self.problem.inner_jacobian is None:
+            self._count(inner_values=batch.size, inner_jacobians=batch.size)
             samples = batch.piece(0, batch.size)
             total, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
             return total / batch.size, lambda u: pull(u / batch.size)[0]
-        total = _sum(batch, lambda s: self._inner_sum(point, s), rows)
-        return total / batch.size, lambda u: self._pullback(point, batch, u)
+        return self.values(point, batch), lambda u: self.pullback(point, chosen, u)
+
+    def pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
+        """g'_A(point)ᵀ cotangent."""
+        self._count(inner_jacobians=batch.size)
+
+        def part(samples: Any) -> Vector:
+            if self.problem.inner_jacobian is not None:
+                each = jax.vmap(self._written_jacobian, (None, 0))(point, samples)
+                return jnp.einsum("spd,p->d", each, cotangent)
+            return jax.vjp(lambda x: self._inner_sum(x, samples), point)[1](cotangent)[0]
+
+        matrix = self.problem.inner_jacobian is not None
+        return _sum(batch, part, self.geometry.inner_rows(matrix)) / batch.size
+
+    def each(self, point: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s p d"]]:
+        """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        samples = batch.piece(0, batch.size)
+        return jax.vmap(self._one, (None, 0))(point, samples)
+
+    def each_at(self, points: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s p d"]]:
+        """The same with a point of its own for every sample."""
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        return jax.vmap(self._one)(points, batch.piece(0, batch.size))
+
+    def each_outer(self, y: Vector, batch: Samples) -> Vector:
+        """∇fₖ(y) of every sample of an outer batch, one row each."""
+        self._count(outer_gradients=batch.size)
+        single = jax.tree_util.tree_map(lambda a: a[:, None], batch.piece(0, batch.size))
+        return jax.vmap(jax.grad(self._outer_sum), (None, 0))(y, single)
+
+    def everything(self) -> tuple[Samples, Samples | None]:
+        """Every inner and every outer sample (of a stream: its evaluation batch)."""
+        outer = self.problem.outer_source
+        inner = self.problem.inner_source.everything()
+        return inner, None if outer is None else outer.everything()
 
     def outer_gradient(self, y: Vector, batch: Samples | None) -> Vector:
         """∇f_B(y)."""
@@ -131,10 +170,13 @@ class Oracle:
         return _sum(batch, lambda s: self._outer_sum(y, s), rows) / batch.size
 
     def prox(self, point: Vector, step: Any) -> Vector:
-        """prox_{step·r}(point)."""
+        """prox_{step·r}(point); for r(Ax) that of r itself, in the space of Ax."""
         self._count(prox=1)
+        regularizer = self.problem.regularizer
+        if isinstance(regularizer, Composed):
+            return regularizer.regularizer.prox(point, step)
         layout = self.geometry.x
-        return layout.flatten(self.problem.regularizer.prox(layout.unflatten(point), step))
+        return layout.flatten(regularizer.prox(layout.unflatten(point), step))
 
     def _count(self, **evaluated: int) -> None:
         old = self.counts._asdict()
@@ -165,22 +207,19 @@ class Oracle:
         value, push = jax.linearize(lambda x: self._inner_sum(x, samples), point)
         return value, jax.vmap(push, out_axes=1)(jnp.eye(d, dtype=point.dtype))
 
+    def _one(self, point: Vector, sample: Any) -> tuple[Vector, Vector]:
+        """g and g' of one sample."""
+        if self.problem.inner_jacobian is not None:
+            return self._inner(point, sample), self._written_jacobian(point, sample)
+        single = jax.tree_util.tree_map(lambda a: a[None], sample)
+        return self._value_and_jacobian(point, single)
+
     def _written_jacobian(self, point: Vector, sample: Any) -> Vector:
         """The user's own Jacobian of one sample as a p × d matrix."""
         assert self.problem.inner_jacobian is not None
         geometry = self.geometry
         tree = self.problem.inner_jacobian(geometry.x.unflatten(point), sample)
         return jacobian_matrix(tree, geometry)
-
-    def _pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
-        def part(samples: Any) -> Vector:
-            if self.problem.inner_jacobian is not None:
-                each = jax.vmap(self._written_jacobian, (None, 0))(point, samples)
-                return jnp.einsum("spd,p->d", each, cotangent)
-            return jax.vjp(lambda x: self._inner_sum(x, samples), point)[1](cotangent)[0]
-
-        matrix = self.problem.inner_jacobian is not None
-        return _sum(batch, part, self.geometry.inner_rows(matrix)) / batch.size
 
 
 def jacobian_matrix(tree: Any, geometry: Geometry) -> Float[Array, "p d"]:

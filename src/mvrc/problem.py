@@ -171,7 +171,8 @@ class Composition(eqx.Module):
             if not np.all(np.isfinite(array)):
                 raise ValueError("x0 contains NaN or infinite values; all must be finite.")
         x = jax.tree_util.tree_unflatten(treedef, arrays)
-        self.regularizer.check(x)
+        with self.precision(x):
+            self.regularizer.check(x)
         return x
 
     def objective(self, x: Any) -> float:

@@ -9,6 +9,8 @@ are written with `+`; any other r is a `Custom`.
 from __future__ import annotations
 
 import abc
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
@@ -376,7 +379,7 @@ class Sum(Regularizer):
             term.check(x)
 
     def value(self, x: Any) -> jax.Array:
-        return sum(term.value(x) for term in self.terms)
+        return functools.reduce(operator.add, (term.value(x) for term in self.terms))
 
     def prox(self, x: Any, step: Any) -> Any:
         for term in self.terms:
@@ -393,8 +396,9 @@ _ADDITIVE = (L1, L2, Nuclear, TotalVariation1D)  # the sum of two is one with th
 
 
 def _add(a: Regularizer, b: Regularizer) -> Regularizer:
-    terms = {}
-    for i, term in enumerate(_terms(a) + _terms(b)):
+    terms: dict[Any, Any] = {}
+    parts: tuple[Any, ...] = _terms(a) + _terms(b)
+    for i, term in enumerate(parts):
         kind = type(term)
         key = kind if kind in _ADDITIVE else i
         terms[key] = kind(terms[key].weight + term.weight) if key in terms else term
@@ -438,11 +442,10 @@ def _project_simplex(x: jax.Array, radius: jax.Array) -> jax.Array:
 
 def _total_variation_prox(x: jax.Array, threshold: jax.Array) -> jax.Array:
     """See `TotalVariation1D`; jump[i] ∈ {−1, 0, 1} is the sign of the step from i to i + 1."""
-    constant = jax.lax.stop_gradient(x), jax.lax.stop_gradient(threshold)
 
     def split(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         jump, _ = state
-        above = _above(*constant, _levels(*constant, jump), jump).astype(x.dtype)
+        above = _above(x, threshold, _levels(x, threshold, jump), jump).astype(x.dtype)
         finer = jnp.where(jump == 0, jnp.diff(above, append=above[-1:]), jump)
         return finer, jnp.any(finer != jump)
 
@@ -541,7 +544,7 @@ def _joint(function: Callable, x: Any, *numbers: Any) -> Any:
 
 def _refuse_unless(r: Regularizer, name: str, holds: Callable[..., Any], allowed: str) -> None:
     value = getattr(r, name)
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return
     if not (isinstance(value, float | np.ndarray | jax.Array) and holds(np.asarray(value))):
         raise ValueError(f"{name} of {type(r).__name__} must be {allowed}, not {value!r}.")
@@ -573,8 +576,8 @@ def _spread(bound: Any, tree: Any) -> Any:
 
 
 def _ordered(lower: Any, upper: Any) -> bool:
-    if isinstance(lower, jax.core.Tracer) or isinstance(upper, jax.core.Tracer):
-        return True
+    if isinstance(lower, Tracer) or isinstance(upper, Tracer):
+        return True  # not known yet
     low, high = np.asarray(lower), np.asarray(upper)
     return bool(np.all((low <= high) & (low < np.inf) & (high > -np.inf)))
 
@@ -592,7 +595,7 @@ def _all(holds: Callable[..., bool], *trees: Any) -> bool:
     return bool(leaves) and all(leaves)
 
 
-def _as_pytree(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_pytree(function: Callable[..., Any]) -> Any:
     """A plain function has no leaves; a module or Partial keeps its own."""
     known = isinstance(function, eqx.Module | jax.tree_util.Partial)
     return function if known else jax.tree_util.Partial(function)

@@ -82,6 +82,10 @@ class Samples(abc.ABC):
     def piece(self, start: Any, length: int) -> Any:
         """A pytree with leading axis `length`; `start` may be traced, `length` is static."""
 
+    def indices(self) -> Int[Array, " size"]:
+        """The rows of the batch, for methods that keep a table; a stream has none."""
+        raise AssertionError("only rows of arrays have indices")
+
 
 @dataclasses.dataclass(frozen=True)
 class Rows(Samples):
@@ -97,22 +101,28 @@ class Rows(Samples):
             lambda a: jax.lax.dynamic_slice_in_dim(a, start, length), self.data
         )
 
+    def indices(self) -> Int[Array, " size"]:
+        return jnp.arange(self.size, dtype=jnp.int32)
+
 
 @dataclasses.dataclass(frozen=True)
 class Gathered(Samples):
     """Rows at drawn indices."""
 
     data: Any
-    indices: Int[Array, " size"]
+    chosen: Int[Array, " size"]
     size: int
 
     def piece(self, start: Any, length: int) -> Any:
-        chosen = self.indices
+        chosen = self.chosen
         if length != self.size:
             chosen = jax.lax.dynamic_slice_in_dim(chosen, start, length)
         return jax.tree_util.tree_map(
             lambda a: a.at[chosen].get(mode="promise_in_bounds"), self.data
         )
+
+    def indices(self) -> Int[Array, " size"]:
+        return self.chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +148,9 @@ class Block(Samples):
             return jax.lax.dynamic_slice_in_dim(joined, start - tail, length)
 
         return jax.tree_util.tree_map(wrapped, self.data)
+
+    def indices(self) -> Int[Array, " size"]:
+        return (self.first + jnp.arange(self.size, dtype=jnp.int32)) % self.count
 
 
 @dataclasses.dataclass(frozen=True)

@@ -150,6 +150,31 @@ class Momentum(MomentumSchedule):
         return 1 + self.alpha(t + 1) if self.lams is None else _at(self.lams, t)
 
 
+class Power(eqx.Module):
+    """scale·k^(−exponent) for k = 1, 2, …: the step sizes and weights of the single-loop methods.
+
+    Args:
+        scale: the value at k = 1.
+        exponent: how fast it falls; 0 keeps it constant.
+    """
+
+    scale: float
+    exponent: float
+
+    @checks.explain_keywords
+    def __init__(self, scale: float, exponent: float = 0.0) -> None:
+        self.scale = checks.positive("scale", scale)
+        self.exponent = checks.fraction("exponent", exponent)
+
+    def at(self, k: Any, dtype: Any) -> Any:
+        """The value at step k."""
+        return self.scale * jnp.maximum(k, 1).astype(dtype) ** -self.exponent
+
+    def weight(self, k: Any, dtype: Any) -> Any:
+        """The same as the weight of an average: cut at 1, and 1 before the first step."""
+        return jnp.where(k < 1, 1, jnp.minimum(self.at(k, dtype), 1)).astype(dtype)
+
+
 def _at(schedule: Any, t: Any) -> Any:
     return schedule(t) if callable(schedule) else schedule
 

@@ -200,7 +200,9 @@ class _Run:
         recipe = methods.find(method)
         with problem.precision(self.x0):
             self.geometry: Geometry = problem.geometry(self.x0)
-            self.method = recipe.resolve(problem, lambda: default_step_size(problem, self.x0))
+            self.method = recipe.resolve(
+                problem, self.geometry, lambda: default_step_size(problem, self.x0)
+            )
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
@@ -269,13 +271,14 @@ class _Run:
     def _first(self) -> tuple[State, list[Any]]:
         flat = self.geometry.x.flatten(self.x0)
         random = self.output == "random"
-        core = first_core(
+        core, counts = first_core(
             self.problem, self.geometry, self.method, flat, self.seeds, self.lanes, random
         )
         shape = () if self.lanes is None else (self.lanes,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
-        zeros = np.zeros(len(Counts._fields), np.int64)
-        return State(core, zeros, np.zeros(()), best, np.full(shape, np.inf)), []
+        return State(
+            core, np.array(counts, np.int64), np.zeros(()), best, np.full(shape, np.inf)
+        ), []
 
     def _measure(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         objective, mapping, _ = measure_flat(

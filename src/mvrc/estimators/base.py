@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 
 from mvrc.oracle import Geometry, Oracle, Vector
+from mvrc.sampling import Samples
 
 JACOBIANS = ("auto", "matrix", "free")
 
@@ -19,8 +20,11 @@ class Estimator(eqx.Module):
     """v ≈ ∇F(z) from samples.
 
     `refresh` starts the estimate at a point from a large batch, `update` moves it to the next
-    query point with a small one; the state is a NamedTuple of arrays.
+    query point with a small one; the state is a NamedTuple of arrays. An estimator that
+    `refreshes` does so at the start of every epoch, any other only once, before the first.
     """
+
+    refreshes: ClassVar[bool]
 
     @abc.abstractmethod
     def roles(self, two_level: bool) -> tuple[str, ...]:
@@ -44,3 +48,14 @@ def keeps_matrix(jacobian: str, geometry: Geometry) -> bool:
     if jacobian == "auto":
         return geometry.x.size * geometry.y.size <= MATRIX_LIMIT
     return jacobian == "matrix"
+
+
+def three_batches(oracle: Oracle) -> tuple[Samples, Samples, Samples | None]:
+    """A, A' and B; A' is A and B is the single f when there is one outer function."""
+    a = oracle.batch("values")
+    assert a is not None
+    if not oracle.two_level:
+        return a, a, None
+    a_prime = oracle.batch("jacobians")
+    assert a_prime is not None
+    return a, a_prime, oracle.batch("outer")

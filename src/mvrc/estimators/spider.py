@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
 from mvrc import checks
-from mvrc.estimators.base import JACOBIANS, Estimator, keeps_matrix
+from mvrc.estimators.base import JACOBIANS, Estimator, keeps_matrix, three_batches
 from mvrc.oracle import Oracle, Vector
-from mvrc.sampling import Samples
 
 
 class SpiderState(NamedTuple):
@@ -45,6 +44,8 @@ class Spider(Estimator):
         jacobian: "matrix", "free", or "auto" (the matrix while p·d is small).
     """
 
+    refreshes: ClassVar[bool] = True
+
     jacobian: str = eqx.field(static=True, default="auto")
 
     def __check_init__(self) -> None:
@@ -54,16 +55,13 @@ class Spider(Estimator):
         return ("values", "jacobians", "outer") if two_level else ("values",)
 
     def refresh(self, oracle: Oracle, point: Vector) -> SpiderState:
-        a, a_prime, b = _batches(oracle)
+        a, a_prime, b = three_batches(oracle)
         if keeps_matrix(self.jacobian, oracle.geometry):
-            if a_prime is a:
-                inner, jacobian = oracle.values_and_jacobian(point, a)
-            else:
-                inner, jacobian = oracle.values(point, a), oracle.jacobian(point, a_prime)
+            inner, jacobian = oracle.values_and_jacobian(point, a, a_prime)
             return SpiderState(point, inner, oracle.outer_gradient(inner, b), jacobian, None)
-        inner = oracle.values(point, a)
+        inner, pull = oracle.values_and_pullback(point, a, a_prime)
         outer = oracle.outer_gradient(inner, b)
-        return SpiderState(point, inner, outer, None, oracle.pullback(point, a_prime, outer))
+        return SpiderState(point, inner, outer, None, pull(outer))
 
     def update(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         if keeps_matrix(self.jacobian, oracle.geometry):
@@ -77,15 +75,10 @@ class Spider(Estimator):
         return state.outer @ state.jacobian
 
     def _update_matrix(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
-        a, a_prime, b = _batches(oracle)
+        a, a_prime, b = three_batches(oracle)
         assert state.jacobian is not None
-        if a_prime is a:
-            new, new_jacobian = oracle.values_and_jacobian(point, a)
-            old, old_jacobian = oracle.values_and_jacobian(state.point, a)
-        else:
-            new, old = oracle.values(point, a), oracle.values(state.point, a)
-            new_jacobian = oracle.jacobian(point, a_prime)
-            old_jacobian = oracle.jacobian(state.point, a_prime)
+        new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
+        old, old_jacobian = oracle.values_and_jacobian(state.point, a, a_prime)
         inner = state.inner + (new - old)
         outer = oracle.outer_gradient(inner, b)
         if b is not None:
@@ -94,33 +87,12 @@ class Spider(Estimator):
         return SpiderState(point, inner, outer, jacobian, None)
 
     def _update_free(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
-        a, a_prime, b = _batches(oracle)
+        a, a_prime, b = three_batches(oracle)
         assert state.gradient is not None
-        if a_prime is a:
-            new, pull_new = oracle.values_and_pullback(point, a)
-            old, pull_old = oracle.values_and_pullback(state.point, a)
-        else:
-            new, old = oracle.values(point, a), oracle.values(state.point, a)
-
-            def pull_new(u: Vector) -> Vector:
-                return oracle.pullback(point, a_prime, u)
-
-            def pull_old(u: Vector) -> Vector:
-                return oracle.pullback(state.point, a_prime, u)
-
+        new, pull_new = oracle.values_and_pullback(point, a, a_prime)
+        old, pull_old = oracle.values_and_pullback(state.point, a, a_prime)
         inner = state.inner + (new - old)
         outer = oracle.outer_gradient(inner, b)
         before = state.outer if b is None else oracle.outer_gradient(state.inner, b)
         gradient = state.gradient + (pull_new(outer) - pull_old(before))
         return SpiderState(point, inner, outer, None, gradient)
-
-
-def _batches(oracle: Oracle) -> tuple[Samples, Samples, Samples | None]:
-    """A, A' and B; A' is A and B is the single f when there is one outer function."""
-    a = oracle.batch("values")
-    assert a is not None
-    if not oracle.two_level:
-        return a, a, None
-    a_prime = oracle.batch("jacobians")
-    assert a_prime is not None
-    return a, a_prime, oracle.batch("outer")

@@ -1,5 +1,9 @@
 """Schemes: how the iterate moves, given v ≈ ∇F(query point); a file each."""
 
+from mvrc.schemes.admm import AdmmScheme as AdmmScheme
+from mvrc.schemes.averaging import AveragingScheme as AveragingScheme
 from mvrc.schemes.base import Scheme as Scheme
+from mvrc.schemes.fista import FistaScheme as FistaScheme
+from mvrc.schemes.katyusha import KatyushaScheme as KatyushaScheme
 from mvrc.schemes.momentum import MomentumScheme as MomentumScheme
 from mvrc.schemes.proximal import ProximalScheme as ProximalScheme

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,14 +15,24 @@ Prox = Callable[[Vector, Any], Vector]
 class Scheme(eqx.Module):
     """x ↦ x⁺ from v ≈ ∇F(z) at the scheme's own query point z; the state is a NamedTuple.
 
-    `step_size` is the η by which gradient mappings are measured.
+    `step_size` is the η by which gradient mappings are measured. A refresh happens at the anchor;
+    it is the first query point itself for a scheme that is `anchored`, which then saves a batch.
     """
 
     step_size: eqx.AbstractVar[float]
+    anchored: ClassVar[bool]
 
     @abc.abstractmethod
     def start(self, x: Vector) -> Any:
         """The state at x, also after a restart."""
+
+    @abc.abstractmethod
+    def begin(self, state: Any) -> Any:
+        """The state at the start of an epoch."""
+
+    @abc.abstractmethod
+    def anchor(self, state: Any) -> Vector:
+        """The point of a refresh."""
 
     @abc.abstractmethod
     def query(self, state: Any) -> Vector:
@@ -39,6 +49,21 @@ class Scheme(eqx.Module):
     @abc.abstractmethod
     def restarts(self) -> tuple[str, int]:
         """("never" | "last" | "random", number of epochs between two restarts)."""
+
+
+class PlainScheme(Scheme):
+    """A scheme without epochs of its own: refreshed at its query, never restarted by number."""
+
+    anchored: ClassVar[bool] = True
+
+    def begin(self, state: Any) -> Any:
+        return state
+
+    def anchor(self, state: Any) -> Vector:
+        return self.query(state)
+
+    def restarts(self) -> tuple[str, int]:
+        return "never", 1
 
 
 def proximal_step(x: Vector, v: Vector, step: Any, epsilon: Any, prox: Prox) -> Vector:

@@ -1,8 +1,6 @@
 """The MVRC momentum: lines 3 and 12 to 14 of Algorithm 1, and of Algorithm 2 with ε."""
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
@@ -35,12 +33,20 @@ class MomentumScheme(Scheme):
         epsilon: ε of the normalised step, or None.
     """
 
+    anchored: ClassVar[bool] = True
+
     step_size: float
     momentum: MomentumSchedule
     epsilon: float | None = None
 
     def start(self, x: Vector) -> MomentumState:
         return MomentumState(x, x, jnp.int32(0))
+
+    def begin(self, state: MomentumState) -> MomentumState:
+        return state
+
+    def anchor(self, state: MomentumState) -> Vector:
+        return self.query(state)
 
     def query(self, state: MomentumState) -> Vector:
         # t as a floating-point number: schedules divide by it, and int32 would divide in float32.

@@ -1,41 +1,46 @@
-"""Proximal gradient, plain or normalised: the scheme of CIVR and Nested-SPIDER."""
-
-from __future__ import annotations
+"""Proximal gradient: plain, with falling steps, or normalised."""
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
 from mvrc.oracle import Vector
-from mvrc.schemes.base import Prox, Scheme, proximal_step
+from mvrc.schedules import Power
+from mvrc.schemes.base import PlainScheme, Prox, proximal_step
 
 
 class ProximalState(NamedTuple):
     """The iterate."""
 
     x: Vector
+    k: Int[Array, ""]  # steps made
 
 
-class ProximalScheme(Scheme):
+class ProximalScheme(PlainScheme):
     """Query x; x⁺ = prox_{ηr}(x − ηv), or with ε: x̃ likewise and x⁺ = x + θ(x̃ − x).
 
     Args:
-        step_size: η.
+        step_size: η; with `decay` the step of k = 1, 2, … is η·decay(k).
         epsilon: ε of θ = min{εη/‖x̃ − x‖, ½}; None for θ = 1.
+        decay: factors of the step size; None for a constant one.
     """
 
     step_size: float
     epsilon: float | None = None
+    decay: Power | None = None
 
     def start(self, x: Vector) -> ProximalState:
-        return ProximalState(x)
+        return ProximalState(x, jnp.int32(0))
 
     def query(self, state: ProximalState) -> Vector:
         return state.x
 
     def advance(self, state: ProximalState, v: Vector, prox: Prox) -> ProximalState:
-        return ProximalState(proximal_step(state.x, v, self.step_size, self.epsilon, prox))
+        step = self.step_size
+        if self.decay is not None:
+            step = step * self.decay.at(state.k + 1, state.x.dtype)
+        return ProximalState(proximal_step(state.x, v, step, self.epsilon, prox), state.k + 1)
 
     def point(self, state: ProximalState) -> Vector:
         return state.x
-
-    def restarts(self) -> tuple[str, int]:
-        return "never", 1

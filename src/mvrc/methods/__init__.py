@@ -1,0 +1,64 @@
+"""The named recipes: a file each, a line each in METHODS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mvrc import checks
+from mvrc.methods.base import Method as Method
+from mvrc.methods.base import NamedRecipe as NamedRecipe
+from mvrc.methods.base import Recipe as Recipe
+from mvrc.methods.c_saga import CSAGA as CSAGA
+from mvrc.methods.civr import CIVR as CIVR
+from mvrc.methods.deterministic import FISTA as FISTA
+from mvrc.methods.deterministic import ProximalGradient as ProximalGradient
+from mvrc.methods.katyusha import Katyusha as Katyusha
+from mvrc.methods.mvrc import MVRC as MVRC
+from mvrc.methods.nasa import NASA as NASA
+from mvrc.methods.nested_spider import NestedSpider as NestedSpider
+from mvrc.methods.sarah_c import SARAHC as SARAHC
+from mvrc.methods.scgd import ASCGD as ASCGD
+from mvrc.methods.scgd import ASCPG as ASCPG
+from mvrc.methods.scgd import SCGD as SCGD
+from mvrc.methods.scsc import SCSC as SCSC
+from mvrc.methods.spider_admm import SpiderADMM as SpiderADMM
+from mvrc.methods.storm import STORM as STORM
+from mvrc.methods.vrsc_pg import VRSCPG as VRSCPG
+
+METHODS: dict[str, type[NamedRecipe]] = {
+    "mvrc": MVRC,
+    "civr": CIVR,
+    "vrsc-pg": VRSCPG,
+    "c-saga": CSAGA,
+    "sarah-c": SARAHC,
+    "nested-spider": NestedSpider,
+    "spider-admm": SpiderADMM,
+    "katyusha": Katyusha,
+    "scgd": SCGD,
+    "ascgd": ASCGD,
+    "asc-pg": ASCPG,
+    "scsc": SCSC,
+    "storm": STORM,
+    "nasa": NASA,
+    "proximal-gradient": ProximalGradient,
+    "fista": FISTA,
+}
+
+
+def find(method: Any) -> Recipe:
+    """A recipe from what a user passes as `method`: a recipe, a name of METHODS, or None."""
+    if method is None:
+        return MVRC()
+    if isinstance(method, Recipe):
+        return method
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise ValueError(
+                f"method {method!r} is unknown{checks.nearest(method, METHODS)}; "
+                f"the methods are {', '.join(METHODS)}."
+            )
+        return METHODS[method]()
+    raise TypeError(
+        f"method must be a recipe such as MVRC(step_size=1e-3) or a name of mvrc.METHODS, "
+        f"not {checks.shown(method)}."
+    )

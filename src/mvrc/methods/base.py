@@ -1,0 +1,295 @@
+"""Recipes and methods: estimator × scheme × batch sizes × period."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import equinox as eqx
+
+from mvrc import checks
+from mvrc.estimators import Estimator
+from mvrc.estimators.base import JACOBIANS
+from mvrc.estimators.saga import TABLES
+from mvrc.operators import Composed
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schedules import MomentumSchedule, Power
+from mvrc.schemes import AdmmScheme, ProximalScheme, Scheme
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What a reader of a table wants to know of a method."""
+
+    title: str
+    reference: str
+    problems: str  # classes of the paper's notation
+    regularizer: str  # what r may be
+    epoch: str  # evaluations of g an epoch
+    memory: str  # numbers kept besides the data
+    complexity: str  # the paper's Table 1, or its own paper
+
+
+class Recipe(eqx.Module):
+    """What `minimize` takes as a method: something that becomes a `Method` on a problem."""
+
+    @abc.abstractmethod
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        """The method with every default filled in and checked against the problem.
+
+        `default_step` estimates a step size; it is called only when none was given.
+        """
+
+
+class NamedRecipe(Recipe):
+    """A recipe of `METHODS`: plain fields, checked here by their names."""
+
+    about: ClassVar[About]
+
+    def __check_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None and field.name in _CHECKS:
+                _CHECKS[field.name](field.name, value)
+
+
+R = TypeVar("R", bound=type)
+
+
+def recipe(cls: R) -> R:
+    """Give a recipe's generated __init__ the helpful answers to wrong keywords."""
+    cls.__init__ = checks.explain_keywords(cls.__init__)  # type: ignore[misc]
+    return cls
+
+
+def size() -> Any:
+    """A field for a number of samples or steps: static, None by default."""
+    return eqx.field(static=True, default=None)
+
+
+def word(default: str) -> Any:
+    """A field for a choice: static."""
+    return eqx.field(static=True, default=default)
+
+
+class Method(Recipe):
+    """Any estimator with any scheme.
+
+    Args:
+        estimator: estimates ∇F at the scheme's query points.
+        scheme: moves the iterate.
+        batch: sizes of the small batches; `None` entries become ⌊√max(n, N)⌋.
+        refresh: sizes of the refresh; `None` entries are every sample.
+        period: steps of an epoch, from one refresh to the next; when None ⌊√max(n, N)⌋, or one
+            pass over the samples for an estimator without refreshes.
+        name: shown in tables.
+    """
+
+    estimator: Estimator
+    scheme: Scheme
+    batch: Sizes = eqx.field(static=True)
+    refresh: Sizes = eqx.field(static=True)
+    period: int | None = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    @checks.explain_keywords
+    def __init__(
+        self,
+        estimator: Estimator,
+        scheme: Scheme,
+        batch: Sizes | None = None,
+        refresh: Sizes | None = None,
+        period: int | None = None,
+        name: str = "method",
+    ) -> None:
+        refuse_unless("estimator", estimator, Estimator)
+        refuse_unless("scheme", scheme, Scheme)
+        self.estimator = estimator
+        self.scheme = scheme
+        self.batch = Sizes() if batch is None else batch
+        self.refresh = Sizes() if refresh is None else refresh
+        refuse_unless("batch", self.batch, Sizes)
+        refuse_unless("refresh", self.refresh, Sizes)
+        self.period = _optional("period", period)
+        self.name = name
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch, once resolved."""
+        assert self.period is not None
+        return self.period
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        if not problem.two_level:
+            _refuse_second_level(self.batch, self.refresh)
+        if isinstance(problem.regularizer, Composed) and not isinstance(self.scheme, AdmmScheme):
+            raise ValueError(
+                f"method {self.name!r} needs the prox of the regularizer, and r(Ax) has none in "
+                f"closed form; use 'spider-admm'."
+            )
+        root = root_size(problem)
+        batch = Sizes(
+            _small("batch_size", self.batch.values, problem.n, root),
+            _small(
+                "jacobian_batch_size", self.batch.jacobians or self.batch.values, problem.n, root
+            ),
+            _small("outer_batch_size", self.batch.outer, problem.N, root),
+        )
+        refresh = Sizes(
+            _large("refresh_size", self.refresh.values, problem.n),
+            _large(
+                "jacobian_refresh_size",
+                self.refresh.jacobians or self.refresh.values,
+                problem.n,
+            ),
+            _large("outer_refresh_size", self.refresh.outer, problem.N),
+        )
+        period = root if self.period is None else self.period
+        if self.period is None and not self.estimator.refreshes and problem.n is not None:
+            period = math.ceil(problem.n / (batch.values or problem.n))  # about one pass
+        if period is None:
+            raise ValueError(
+                "period must be given for an online problem (a Stream), where no n sets it; "
+                "or use MVRC.from_theory."
+            )
+        return dataclasses.replace(self, batch=batch, refresh=refresh, period=period)
+
+
+def refuse_unless(name: str, value: Any, kind: type) -> None:
+    """A sentence unless the value is of that class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be of class {kind.__name__}, not {checks.shown(value)}.")
+
+
+def finite(name: str, problem: Composition) -> tuple[int, int]:
+    """n and N, or a sentence that names the methods for streams."""
+    if problem.n is None or problem.N is None:
+        raise ValueError(
+            f"{name} is for finite sums and this problem is {problem.kind} (a Stream); use 'mvrc', "
+            f"'nested-spider', 'sarah-c' or a single-loop method such as 'storm'."
+        )
+    return problem.n, problem.N
+
+
+def single_sizes(batch: int | None, outer: int | None, problem: Composition) -> tuple[Sizes, Sizes]:
+    """Batches of a single-loop method, one sample by default, and its first batch, as large."""
+    outside = (outer or 1) if problem.two_level else outer
+    sizes = Sizes(batch or 1, None, outside)
+    return sizes, sizes
+
+
+def single_loop(
+    chosen: Any,
+    name: str,
+    estimator: Estimator,
+    problem: Composition,
+    geometry: Geometry,
+    default_step: Callable[[], float],
+    decay: Power | None = None,
+    epsilon: float | None = None,
+) -> Method:
+    """A single-loop estimator with proximal steps."""
+    batch, first = single_sizes(chosen.batch_size, chosen.outer_batch_size, problem)
+    scheme = ProximalScheme(chosen.step_size or default_step(), epsilon, decay)
+    return Method(estimator, scheme, batch, first, chosen.period, name).resolve(
+        problem, geometry, default_step
+    )
+
+
+def available_memory() -> int:
+    """Bytes of memory that are free for new arrays, as far as the system says."""
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def momentum_schedule(name: str, value: Any) -> None:
+    """Refuse what is not a schedule."""
+    if not isinstance(value, MomentumSchedule):
+        raise TypeError(
+            f"{name} must be Constant(alpha), Diminishing() or Momentum(alpha=…), "
+            f"not {checks.shown(value)}."
+        )
+
+
+_WHOLE = (
+    "batch_size", "outer_batch_size", "jacobian_batch_size", "period",
+    "refresh_size", "outer_refresh_size", "jacobian_refresh_size",
+)  # fmt: skip
+_POSITIVE = ("step_size", "epsilon", "rho", "theta", "alpha", "a", "b")
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(_WHOLE, checks.whole),
+    **dict.fromkeys(_POSITIVE, checks.positive),
+    **dict.fromkeys(("tau1", "tau2", "weight", "step_decay"), checks.fraction),
+    "jacobian": lambda name, value: checks.choice(name, value, JACOBIANS),
+    "table": lambda name, value: checks.choice(name, value, ("auto", *TABLES)),
+    "momentum": momentum_schedule,
+}
+
+
+def _optional(name: str, value: Any) -> int | None:
+    return None if value is None else checks.whole(name, value)
+
+
+def root_size(problem: Composition) -> int | None:
+    """⌊√max(n, N)⌋, the theory's period and batch size; None for streams."""
+    counts = [count for count in (problem.n, problem.N) if count is not None]
+    return None if problem.n is None or problem.N is None else math.isqrt(max(counts))
+
+
+def _small(name: str, size: int | None, count: int | None, root: int | None) -> int:
+    """The size of a small batch from `count` samples (None: a stream)."""
+    if size is None:
+        if count == 1:
+            return 1
+        if root is None:
+            raise ValueError(
+                f"{name} must be given for an online problem (a Stream), where no n sets it; "
+                f"or use MVRC.from_theory."
+            )
+        return min(root, count) if count is not None else root
+    if count is not None and size > count:
+        raise ValueError(f"{name} is {size} but there are {count} samples; it may be 1 to {count}.")
+    return size
+
+
+def _large(name: str, size: int | None, count: int | None) -> int | None:
+    """The size of a refresh; None is every sample."""
+    if size is None and count is None:
+        raise ValueError(
+            f"{name} must be given for an online problem (a Stream): the number of samples of a "
+            f"refresh; or use MVRC.from_theory."
+        )
+    if size is not None and count is not None and size > count:
+        raise ValueError(f"{name} is {size} but there are {count} samples; it may be 1 to {count}.")
+    return None if size == count else size
+
+
+def _refuse_second_level(batch: Sizes, refresh: Sizes) -> None:
+    given = {
+        "jacobian_batch_size": batch.jacobians,
+        "outer_batch_size": batch.outer,
+        "jacobian_refresh_size": refresh.jacobians,
+        "outer_refresh_size": refresh.outer,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is {value} but this problem has a single outer function (no outer_data), "
+                f"where one batch serves values and Jacobians; leave it out."
+            )

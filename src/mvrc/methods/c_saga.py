@@ -1,0 +1,85 @@
+"""C-SAGA: SAGA with proximal steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Saga
+from mvrc.methods.base import (
+    About,
+    Method,
+    NamedRecipe,
+    available_memory,
+    finite,
+    recipe,
+    size,
+    word,
+)
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import ProximalScheme
+
+
+@recipe
+class CSAGA(NamedRecipe):
+    """`Saga` × `ProximalScheme`: x⁺ = prox_{ηr}(x − η zᵀ∇f(y)).
+
+    Args:
+        step_size: η; None: 1/(4L) with L estimated at x0.
+        batch_size, outer_batch_size: ⌈n^(2/3)⌉ and ⌈N^(2/3)⌉ by default.
+        period: steps of an epoch; one pass over the samples by default.
+        table: "full", "points", or "auto" (full when it takes at most a quarter of the free
+            memory).
+    """
+
+    about: ClassVar[About] = About(
+        title="C-SAGA",
+        reference="Zhang & Xiao, A Composite Randomized Incremental Gradient Method, 2019",
+        problems="Σ¹ Σ²",
+        regularizer="any with a prox",
+        epoch="n once, then Sτ (full table) or 2Sτ (points)",
+        memory="n·p·(d + 1) (full), n·d (points); N·p more outside",
+        complexity="Σ¹: n + n^(2/3) ε⁻²; Σ²: N + n + (N + n)^(2/3) ε⁻²",
+    )
+
+    step_size: float | None = None
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+    table: str = word("auto")
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        n, N = finite("C-SAGA", problem)
+        outer = math.ceil(N ** (2 / 3)) if problem.two_level else None
+        return Method(
+            Saga(self._table(n, N, geometry)),
+            ProximalScheme(self.step_size or default_step()),
+            Sizes(self.batch_size or math.ceil(n ** (2 / 3)), None, self.outer_batch_size or outer),
+            Sizes(),
+            self.period,
+            "c-saga",
+        ).resolve(problem, geometry, default_step)
+
+    def _table(self, n: int, N: int, geometry: Geometry) -> str:
+        """The table that fits, or a sentence with the numbers when none does."""
+        p, d, item = geometry.y.size, geometry.x.size, geometry.x.dtype.itemsize
+        need = {"full": n * p * (d + 1) * item, "points": n * d * item}
+        need = {name: bytes_ + N * p * item for name, bytes_ in need.items()}
+        free = available_memory()
+        table = self.table
+        if table == "auto":
+            table = "full" if need["full"] <= free / 4 else "points"
+        # A step reads the old table and writes the new one.
+        if 2 * need[table] > free:
+            raise MemoryError(
+                f"C-SAGA's table {table!r} for n = {n:,}, p = {p:,}, d = {d:,} needs "
+                f"{2 * need[table] / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; use "
+                f"table='points' ({2 * need['points'] / 2**30:.1f} GiB) or a method without a "
+                f"table such as 'mvrc' or 'vrsc-pg'."
+            )
+        return table

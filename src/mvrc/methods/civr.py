@@ -1,0 +1,63 @@
+"""CIVR: SPIDER with plain proximal steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Spider
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, size, word
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import ProximalScheme
+
+
+@recipe
+class CIVR(NamedRecipe):
+    """`Spider` × `ProximalScheme` for a single outer function:
+
+        x⁺ = prox_{ηr}(x − ηv), v from SPIDER.
+
+    Args:
+        step_size: η; None: 1/(4L) with L estimated at x0.
+        batch_size, period: S and τ, ⌈√n⌉ each by default.
+        refresh_size: every sample by default, to be given for streams.
+        jacobian: "matrix", "free" or "auto".
+    """
+
+    about: ClassVar[About] = About(
+        title="CIVR",
+        reference="Zhang & Xiao, A Stochastic Composite Gradient Method with Incremental Variance "
+        "Reduction, 2019",
+        problems="Σ¹ E¹",
+        regularizer="any with a prox",
+        epoch="n + 2S(τ−1)",
+        memory="p·d + 2d (matrix), p + 3d (free)",
+        complexity="Σ¹: n + √n ε⁻²; E¹: ε⁻³",
+    )
+
+    step_size: float | None = None
+    batch_size: int | None = size()
+    period: int | None = size()
+    refresh_size: int | None = size()
+    jacobian: str = word("auto")
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        if problem.two_level:
+            raise ValueError(
+                f"CIVR is for a single outer function and this problem is {problem.kind}; use "
+                f"'mvrc', 'nested-spider' or 'sarah-c'."
+            )
+        root = None if problem.n is None else math.ceil(math.sqrt(problem.n))
+        return Method(
+            Spider(self.jacobian),
+            ProximalScheme(self.step_size or default_step()),
+            Sizes(self.batch_size or root),
+            Sizes(self.refresh_size),
+            self.period or root,
+            "civr",
+        ).resolve(problem, geometry, default_step)

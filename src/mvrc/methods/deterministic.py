@@ -1,0 +1,82 @@
+"""Deterministic references: proximal gradient and FISTA on full passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Exact
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, size
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import FistaScheme, ProximalScheme, Scheme
+
+
+@recipe
+class ProximalGradient(NamedRecipe):
+    """`Exact` × `ProximalScheme`: x⁺ = prox_{ηr}(x − η∇F(x)), a full pass a step.
+
+    Args:
+        step_size: η; None: 1/(2L) with L estimated at x0.
+        period: steps of an epoch; 1 by default.
+    """
+
+    about: ClassVar[About] = About(
+        title="Proximal gradient",
+        reference="Parikh & Boyd, Proximal Algorithms, 2014",
+        problems="Σ¹ Σ² (E on the evaluation batch)",
+        regularizer="any with a prox",
+        epoch="nτ",
+        memory="p + 2d",
+        complexity="Σ²: (N + n) ε⁻²",
+    )
+
+    step_size: float | None = None
+    period: int | None = size()
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        scheme = ProximalScheme(self.step_size or 2 * default_step())
+        return full_passes("proximal-gradient", scheme, self.period, problem, geometry)
+
+
+@recipe
+class FISTA(NamedRecipe):
+    """`Exact` × `FistaScheme`: accelerated proximal gradient with adaptive restart.
+
+    Args:
+        step_size: η; None: 1/(2L) with L estimated at x0.
+        period: steps of an epoch; 1 by default.
+    """
+
+    about: ClassVar[About] = About(
+        title="FISTA with restart",
+        reference="Beck & Teboulle, 2009; O'Donoghue & Candès, Adaptive Restart for Accelerated "
+        "Gradient Schemes, 2015",
+        problems="Σ¹ Σ² (E on the evaluation batch)",
+        regularizer="any with a prox",
+        epoch="nτ",
+        memory="p + 3d",
+        complexity="convex: n √(L/μ) log 1/ε",
+    )
+
+    step_size: float | None = None
+    period: int | None = size()
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        scheme = FistaScheme(self.step_size or 2 * default_step())
+        return full_passes("fista", scheme, self.period, problem, geometry)
+
+
+def full_passes(
+    name: str, scheme: Scheme, period: int | None, problem: Composition, geometry: Geometry
+) -> Method:
+    """Every step looks at every sample; nothing is drawn."""
+    one = Sizes(1, None, 1 if problem.two_level else None)
+    return Method(Exact(), scheme, one, one, period or 1, name).resolve(
+        problem, geometry, lambda: scheme.step_size
+    )

@@ -1,0 +1,69 @@
+"""Katyusha for composition: SVRG with the Katyusha momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Svrg
+from mvrc.methods.base import About, Method, NamedRecipe, finite, recipe, root_size, size
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import KatyushaScheme
+
+
+@recipe
+class Katyusha(NamedRecipe):
+    """`Svrg` × `KatyushaScheme`, with the parameters that the MVRC paper runs:
+
+        τ₁ = τ₂ = 0.4,  L = 1/(3η),  α = η,  θ = 1/(12τ).
+
+    Args:
+        step_size: η = 1/(3L); None: 1/(4L) with L estimated at x0.
+        batch_size, outer_batch_size: ⌊√max(n, N)⌋ each by default, at most n and N.
+        period: τ, ⌊√max(n, N)⌋ by default.
+        alpha: α of the z step; η by default.
+        tau1, tau2: weights of z and of the snapshot.
+        theta: growth of the weights in an epoch; 1/(12τ) by default.
+    """
+
+    about: ClassVar[About] = About(
+        title="Katyusha",
+        reference="Xu & Xu, Katyusha Acceleration for Convex Finite-Sum Compositional "
+        "Optimization, 2019",
+        problems="Σ¹ Σ² (convex theory)",
+        regularizer="any with a prox; two prox a step",
+        epoch="n + 2Sτ",
+        memory="p·d + 7d",
+        complexity="convex: (n + κ^…) log 1/ε in its paper",
+    )
+
+    step_size: float | None = None
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+    alpha: float | None = None
+    tau1: float = 0.4
+    tau2: float = 0.4
+    theta: float | None = None
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        finite("Katyusha", problem)
+        if self.tau1 + self.tau2 > 1:
+            raise ValueError(
+                f"tau1 + tau2 is {self.tau1 + self.tau2:g}; they are weights and may add up to 1."
+            )
+        period = self.period or root_size(problem)
+        assert period is not None
+        eta, theta = self.step_size or default_step(), self.theta or 1 / (12 * period)
+        return Method(
+            Svrg(),
+            KatyushaScheme(eta, theta, self.alpha, self.tau1, self.tau2),
+            Sizes(self.batch_size, None, self.outer_batch_size),
+            Sizes(),
+            period,
+            "katyusha",
+        ).resolve(problem, geometry, default_step)

@@ -1,0 +1,136 @@
+"""MVRC-1 and MVRC-2, the methods of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from mvrc import checks, theory
+from mvrc.estimators import Spider
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, refuse_unless, size, word
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schedules import Constant, Diminishing, Momentum, MomentumSchedule
+from mvrc.schemes import MomentumScheme
+
+
+@recipe
+class MVRC(NamedRecipe):
+    """Momentum with variance reduction: SPIDER × the MVRC momentum (Chen & Zhou, 2020).
+
+    On Σ¹ and E¹ this is Algorithm 1 (MVRC-1): A' = A, f̃' = ∇f(g̃). On Σ² and E² it is Algorithm 2
+    (MVRC-2) with independent A, A', B; ε gives its normalised step, no ε means θ ≡ 1 as in the
+    paper's experiments. See `mvrc.estimators.Spider` and `mvrc.schemes.MomentumScheme` for the
+    update rules.
+
+    Args:
+        step_size: η = β; None: 1/(4L) with L estimated at x0.
+        momentum: `Constant(0.8)`, `Diminishing()`, `Momentum(...)`.
+        batch_size: |A| of a small step; ⌊√max(n, N)⌋ by default. n means every sample.
+        outer_batch_size: |B| of a small step, likewise (at most N).
+        period: τ, steps from refresh to refresh; ⌊√max(n, N)⌋ by default.
+        epsilon: ε of the normalised step of Algorithm 2; None for θ ≡ 1.
+        jacobian: "matrix", "free" (vector-Jacobian products only) or "auto" (by p·d).
+        jacobian_batch_size: |A'|, as batch_size by default (two levels only).
+        refresh_size, jacobian_refresh_size, outer_refresh_size: |A|, |A'|, |B| at a refresh; every
+            sample by default, to be given for streams.
+    """
+
+    about: ClassVar[About] = About(
+        title="MVRC",
+        reference="Chen & Zhou, Momentum with Variance Reduction for Nonconvex Composition "
+        "Optimization, 2020",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any with a prox",
+        epoch="n + 2S(τ−1)",
+        memory="p·d + 4d (matrix), p + 5d (free)",
+        complexity="Σ¹: n + √n ε⁻²; E¹, E²: ε⁻³; Σ²: N + n + √max(N, n) ε⁻²",
+    )
+
+    step_size: float | None = None
+    momentum: MomentumSchedule = Constant(0.8)
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+    epsilon: float | None = None
+    jacobian: str = word("auto")
+    jacobian_batch_size: int | None = size()
+    refresh_size: int | None = size()
+    jacobian_refresh_size: int | None = size()
+    outer_refresh_size: int | None = size()
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        return Method(
+            Spider(self.jacobian),
+            MomentumScheme(self.step_size or default_step(), self.momentum, self.epsilon),
+            Sizes(self.batch_size, self.jacobian_batch_size, self.outer_batch_size),
+            Sizes(self.refresh_size, self.jacobian_refresh_size, self.outer_refresh_size),
+            self.period,
+            "mvrc",
+        ).resolve(problem, geometry, default_step)
+
+    @classmethod
+    @checks.explain_keywords
+    def from_theory(
+        cls,
+        constants: theory.Constants,
+        problem: Composition,
+        *,
+        epsilon: float | None = None,
+        alpha: float | None = None,
+        lam: float | None = None,
+        dominance: float | None = None,
+        restart: bool = False,
+        gap: float | None = None,
+        C1: float | None = None,
+        C2: float | None = None,
+        jacobian: str = "auto",
+    ) -> MVRC:
+        """The parameters of Theorems 1 to 7 for this problem; see `theory.parameters`."""
+        refuse_unless("constants", constants, theory.Constants)
+        refuse_unless("problem", problem, Composition)
+        choice = theory.parameters(
+            constants,
+            n=problem.n,
+            N=problem.N if problem.two_level else None,
+            two_level=problem.two_level,
+            epsilon=epsilon,
+            alpha=alpha,
+            lam=lam,
+            gap=gap,
+            dominance=dominance,
+            restart=restart,
+            C1=C1,
+            C2=C2,
+        )
+        kind = "random" if dominance is not None else "last" if restart else "never"
+        every = 1 if choice.steps is None else max(1, math.ceil(choice.steps / choice.period))
+        momentum: MomentumSchedule
+        if lam is not None:
+            decaying = _diminishing if alpha is None else alpha
+            momentum = Momentum(decaying, lam=lam, restart=kind, restart_every=every)
+        elif alpha is None:
+            momentum = Diminishing(kind, every, preset="theory")
+        else:
+            momentum = Constant(alpha, kind, every)
+        return cls(
+            step_size=choice.beta,
+            momentum=momentum,
+            batch_size=choice.batch.values,
+            outer_batch_size=choice.batch.outer,
+            period=choice.period,
+            epsilon=choice.epsilon,
+            jacobian=jacobian,
+            jacobian_batch_size=choice.batch.jacobians if problem.two_level else None,
+            refresh_size=choice.refresh.values,
+            jacobian_refresh_size=choice.refresh.jacobians if problem.two_level else None,
+            outer_refresh_size=choice.refresh.outer,
+        )
+
+
+def _diminishing(t: Any) -> Any:
+    return 2 / (t + 1)

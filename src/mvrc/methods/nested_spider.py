@@ -1,0 +1,60 @@
+"""Nested-SPIDER: SPIDER on two levels with normalised proximal steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Spider
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, size, word
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import ProximalScheme
+
+
+@recipe
+class NestedSpider(NamedRecipe):
+    """`Spider` (A, A', B independent) × `ProximalScheme` with ε:
+
+        x̃ = prox_{ηr}(x − ηv);  x⁺ = x + θ(x̃ − x),  θ = min{εη/‖x̃ − x‖, ½}.
+
+    Args:
+        step_size: η; None: 1/(4L) with L estimated at x0.
+        epsilon: ε; None for θ = 1.
+        batch_size, outer_batch_size, period: ⌊√max(n, N)⌋ each by default.
+        refresh_size, outer_refresh_size: every sample by default, to be given for streams.
+        jacobian: "matrix", "free" or "auto".
+    """
+
+    about: ClassVar[About] = About(
+        title="Nested-SPIDER",
+        reference="Zhang & Xiao, Multi-Level Composite Stochastic Optimization via Nested Variance "
+        "Reduction, 2019",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any with a prox",
+        epoch="n + 2S(τ−1)",
+        memory="p·d + 2d (matrix), p + 3d (free)",
+        complexity="E²: ε⁻³; Σ²: N + n + √max(N, n) ε⁻²",
+    )
+
+    step_size: float | None = None
+    epsilon: float | None = None
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+    refresh_size: int | None = size()
+    outer_refresh_size: int | None = size()
+    jacobian: str = word("auto")
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        return Method(
+            Spider(self.jacobian),
+            ProximalScheme(self.step_size or default_step(), self.epsilon),
+            Sizes(self.batch_size, None, self.outer_batch_size),
+            Sizes(self.refresh_size, None, self.outer_refresh_size),
+            self.period,
+            "nested-spider",
+        ).resolve(problem, geometry, default_step)

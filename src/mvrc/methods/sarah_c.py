@@ -1,0 +1,56 @@
+"""SARAH-Compositional: one recursion for the composed gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Sarah
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, size
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import ProximalScheme
+
+
+@recipe
+class SARAHC(NamedRecipe):
+    """`Sarah` × `ProximalScheme`: x⁺ = prox_{ηr}(x − ηF); the paper has r = 0.
+
+    Args:
+        step_size: η; None: 1/(4L) with L estimated at x0.
+        batch_size, outer_batch_size: ⌊√max(n, N)⌋ each by default.
+        period: q = (2n + N)/3 in the paper, with single samples; here ⌊√max(n, N)⌋ with the batches
+            above, the same number of samples a refresh.
+        refresh_size, outer_refresh_size: every sample by default, to be given for streams.
+    """
+
+    about: ClassVar[About] = About(
+        title="SARAH-Compositional",
+        reference="Yuan, Lian & Liu, Efficient Smooth Non-Convex Stochastic Compositional "
+        "Optimization via Stochastic Recursive Gradient Descent, 2019",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any with a prox (0 in its paper)",
+        epoch="n + 2S(τ−1)",
+        memory="p·d + 3d",
+        complexity="E²: ε⁻³; Σ²: N + n + √(N + n) ε⁻² (r = 0)",
+    )
+
+    step_size: float | None = None
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+    refresh_size: int | None = size()
+    outer_refresh_size: int | None = size()
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        return Method(
+            Sarah(),
+            ProximalScheme(self.step_size or default_step()),
+            Sizes(self.batch_size, None, self.outer_batch_size),
+            Sizes(self.refresh_size, None, self.outer_refresh_size),
+            self.period,
+            "sarah-c",
+        ).resolve(problem, geometry, default_step)

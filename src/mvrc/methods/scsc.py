@@ -1,0 +1,46 @@
+"""SCSC: a corrected average of g."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Scsc
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, single_loop, size
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+
+
+@recipe
+class SCSC(NamedRecipe):
+    """`Scsc` × `ProximalScheme`: yₜ₊₁ = g_A(xₜ) + (1−β)(yₜ − g_A(xₜ₋₁)), steps at a fixed rate.
+
+    Args:
+        step_size: η; None: 1/(4L) with L estimated at x0.
+        weight: β in [0, 1].
+        batch_size, outer_batch_size: samples of a step; 1 by default.
+        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+    """
+
+    about: ClassVar[About] = About(
+        title="SCSC",
+        reference="Chen, Sun & Yin, Solving Stochastic Compositional Optimization is Nearly as "
+        "Easy as Solving Stochastic Optimization, 2021",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any with a prox (0 in its paper)",
+        epoch="2Sτ values, Sτ Jacobians",
+        memory="p + 3d",
+        complexity="E²: ε⁻⁴ (its own paper)",
+    )
+
+    step_size: float | None = None
+    weight: float = 0.1
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        estimator = Scsc(self.weight)
+        return single_loop(self, "scsc", estimator, problem, geometry, default_step)

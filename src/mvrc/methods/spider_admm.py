@@ -1,0 +1,61 @@
+"""SPIDER+ADMM: for r(Ax)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from mvrc.estimators import Spider
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, size, word
+from mvrc.operators import Composed
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import AdmmScheme
+
+
+@recipe
+class SpiderADMM(NamedRecipe):
+    """`Spider` × `AdmmScheme`, for a regulariser `Composed(r, A)` or any with a prox (A = I).
+
+    Args:
+        step_size: η; None: 1/(4L) with L estimated at x0.
+        rho: ρ; 1/η by default.
+        batch_size, outer_batch_size, period: ⌊√max(n, N)⌋ each by default.
+        refresh_size, outer_refresh_size: every sample by default, to be given for streams.
+        jacobian: "matrix", "free" or "auto".
+    """
+
+    about: ClassVar[About] = About(
+        title="SPIDER+ADMM",
+        reference="Wang, Wang, Zhang & Gu, Nonconvex Compositional Optimization with ADMM, 2019",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any with a prox, also r(Ax)",
+        epoch="n + 2S(τ−1)",
+        memory="p·d + 3d + 2m for A: R^d → R^m",
+        complexity="E²: ε⁻³; Σ²: N + n + √(N + n) ε⁻²",
+    )
+
+    step_size: float | None = None
+    rho: float | None = None
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+    refresh_size: int | None = size()
+    outer_refresh_size: int | None = size()
+    jacobian: str = word("auto")
+
+    def resolve(
+        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
+    ) -> Method:
+        eta = self.step_size or default_step()
+        regularizer = problem.regularizer
+        operator = regularizer.operator if isinstance(regularizer, Composed) else None
+        return Method(
+            Spider(self.jacobian),
+            AdmmScheme(eta, operator, self.rho or 1 / eta),
+            Sizes(self.batch_size, None, self.outer_batch_size),
+            Sizes(self.refresh_size, None, self.outer_refresh_size),
+            self.period,
+            "spider-admm",
+        ).resolve(problem, geometry, default_step)

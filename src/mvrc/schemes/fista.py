@@ -1,0 +1,44 @@
+"""FISTA with adaptive restart (Beck & Teboulle, 2009; O'Donoghue & Candès, 2015)."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from mvrc.oracle import Vector
+from mvrc.schemes.base import PlainScheme, Prox
+
+
+class FistaState(NamedTuple):
+    """The iterate and its extrapolation."""
+
+    x: Vector  # xₖ
+    y: Vector  # where the gradient is taken
+    t: Any  # momentum number tₖ, a scalar
+
+
+class FistaScheme(PlainScheme):
+    """Query y; x⁺ = prox_{ηr}(y − ηv), t⁺ = (1 + √(1 + 4t²))/2, y⁺ = x⁺ + ((t − 1)/t⁺)(x⁺ − x).
+
+    When the momentum points uphill, ⟨y − x⁺, x⁺ − x⟩ > 0, it starts anew: t⁺ = 1, y⁺ = x⁺.
+
+    Args:
+        step_size: η, at most 1/L.
+    """
+
+    step_size: float
+
+    def start(self, x: Vector) -> FistaState:
+        return FistaState(x, x, jnp.ones((), x.dtype))
+
+    def query(self, state: FistaState) -> Vector:
+        return state.y
+
+    def advance(self, state: FistaState, v: Vector, prox: Prox) -> FistaState:
+        x = prox(state.y - self.step_size * v, self.step_size)
+        uphill = jnp.vdot(state.y - x, x - state.x) > 0
+        t = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * state.t**2)) / 2)
+        weight = jnp.where(uphill, 0, (state.t - 1) / t)
+        return FistaState(x, x + weight * (x - state.x), t)
+
+    def point(self, state: FistaState) -> Vector:
+        return state.x

@@ -1,0 +1,176 @@
+"""The documentation is true: its code runs and prints what it says, its links and names exist."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mvrc
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+WITH_LINKS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+LINK = re.compile(r"!?\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+
+# What is printed must agree with the page to the last digits that a page shows: another machine,
+# or a compiler without optimisation as in these tests, rounds differently.
+TOLERANCE = 1e-2
+
+
+def blocks(page: Path) -> list[tuple[int, str, str | None]]:
+    """Python blocks with their first line, and the text block that follows at once: the output."""
+    text = page.read_text(encoding="utf-8")
+    fences = list(FENCE.finditer(text))
+    found = []
+    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+        words = fence["info"].split()
+        if words[:1] != ["python"] or "no-run" in words:
+            continue
+        output = None
+        if following is not None and following["info"].strip() == "text":
+            between = text[fence.end() : following.start()]
+            output = following["body"] if not between.strip() else None
+        line = text.count("\n", 0, fence.start("body"))
+        found.append((line, fence["body"], output))
+    return found
+
+
+def assert_printed(printed: str, shown: str, where: str) -> None:
+    """Words are equal, numbers nearly so."""
+    words = [" ".join(NUMBER.sub("#", text).split()) for text in (printed, shown)]
+    assert words[0] == words[1], f"{where} prints\n{printed}\nbut the page shows\n{shown}"
+    numbers = [
+        [float(n.replace(",", "")) for n in NUMBER.findall(text)] for text in (printed, shown)
+    ]
+    assert numbers[0] == pytest.approx(numbers[1], rel=TOLERANCE), f"{where} prints\n{printed}"
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """A folder to write to, no windows, and JAX's cache as it was."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: jax.config.read(name) for name in names}
+    yield tmp_path
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda p: p.name)
+def test_code_runs_and_prints_what_the_page_shows(page, scratch):
+    namespace = {"__name__": "__main__"}
+    for line, source, output in blocks(page):
+        code = compile("\n" * line + source, str(page), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+        if output is not None:
+            assert_printed(printed.getvalue(), output, f"{page.name}, line {line + 1}")
+
+
+@pytest.mark.parametrize("page", WITH_LINKS, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for match in LINK.finditer(text):
+        target, _, anchor = match["target"].partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), f"{page.name} links to {target}, which does not exist"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{page.name} links to {match['target']}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as mkdocs and GitHub make them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+
+
+def public_names() -> list[str]:
+    tree = ast.parse((ROOT / "src" / "mvrc" / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return [alias.asname or alias.name for node in imports for alias in node.names]
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_every_public_name_is_documented(name):
+    """In code of some page, so that a name like Box is not found in prose by chance."""
+    assert hasattr(mvrc, name)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        code = [match["body"] for match in FENCE.finditer(text)]
+        code += re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+        if any(re.search(rf"(?<!\w){name}(?!\w)", part) for part in code):
+            return
+    pytest.fail(f"mvrc.{name} is on no page of the documentation")
+
+
+def test_every_method_is_documented():
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    for name in mvrc.METHODS:
+        assert f'`"{name}"`' in text, f"docs/methods.md has no row for {name!r}"
+
+
+def test_quoted_lines_stand_in_the_source():
+    """Rows `| … | `code` | `file.py` |` of the tables quote the source as it is."""
+    row = re.compile(r"\| `(?P<code>[^`]+)` \| `(?P<file>[\w/]+\.py)` \|$", re.MULTILINE)
+    quoted = [m for page in PAGES for m in row.finditer(page.read_text(encoding="utf-8"))]
+    assert quoted
+    for match in quoted:
+        source = (ROOT / "src" / "mvrc" / match["file"]).read_text(encoding="utf-8")
+        assert match["code"] in source, f"{match['file']} no longer has {match['code']}"
+
+
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    run = subprocess.run(
+        [*command, "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "site" / "index.html").exists()
+
+
+def test_the_demo_says_what_it_is():
+    """examples/portfolio.py starts with a sentence; its optimum is checked by its own certificate.
+
+    The whole demo is run by `make demo`; here only its NumPy part, on few days.
+    """
+    import importlib.util
+
+    import numpy as np
+
+    path = ROOT / "examples" / "portfolio.py"
+    spec = importlib.util.spec_from_file_location("portfolio_example", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert example.__doc__.splitlines()[0].endswith(".")
+    returns = example.simulated_returns(days=500, assets=6)
+    best = example.exact_optimum(returns)
+    problem = example.portfolio(returns)
+    rng = np.random.default_rng(0)
+    for x in [np.zeros(6), *rng.normal(0, 0.1, (20, 6))]:
+        assert problem.objective(x) >= best

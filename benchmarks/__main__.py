@@ -6,17 +6,26 @@ import os
 import sys
 import time
 
+# One thread for NumPy's BLAS, set before NumPy is imported: the twin's products are too small for
+# two, and on a busy machine waiting for the second costs it a factor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from benchmarks import memory, overhead, report, seeds, startup, step
 from benchmarks.row import Row
 
 
 def main() -> None:
-    """All parts in turn; a part that breaks is said so and does not hide the others."""
+    """All parts in turn; one that breaks is a row that fails and does not hide the others."""
     before, start = os.getloadavg()[0], time.perf_counter()
     rows: list[Row] = []
     for part in (step, startup, seeds, memory, overhead):
         print(f"{part.__doc__.splitlines()[0]}", file=sys.stderr, flush=True)
-        rows.extend(part.rows())
+        try:
+            rows.extend(part.rows())
+        except Exception as error:
+            print(error, file=sys.stderr)
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            rows.append(Row(f"{part.__name__} broke", float("nan"), "", least=0, note=reason))
     seconds = time.perf_counter() - start
     report.write(rows, seconds, before)
     print(report.table(rows))

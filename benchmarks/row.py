@@ -28,8 +28,8 @@ class Row:
     def demand(self) -> str:
         """The demand in words."""
         if self.least is not None:
-            return f"at least {self.least:g} {self.unit}"
-        return "" if self.most is None else f"at most {self.most:g} {self.unit}"
+            return f"at least {self.least:g} {self.unit}".strip()
+        return "" if self.most is None else f"at most {self.most:g} {self.unit}".strip()
 
     @property
     def verdict(self) -> str:
@@ -43,5 +43,8 @@ class Row:
     @property
     def number(self) -> str:
         """Value and unit."""
-        digits = 0 if abs(self.value) >= 100 else 1 if abs(self.value) >= 10 else 2
-        return f"{self.value:,.{digits}f} {self.unit}"
+        size = abs(self.value)
+        if 0 < size < 0.01:
+            return f"{self.value:.1e} {self.unit}".strip()
+        digits = 0 if size >= 100 else 1 if size >= 10 else 2
+        return f"{self.value:,.{digits}f} {self.unit}".strip()

@@ -8,22 +8,24 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import mvrc
-from benchmarks import problems
+from benchmarks import problems, twin
 from benchmarks.row import Row
-from benchmarks.twin import Twin, epoch
 
-ROUNDS = 12
-EPOCHS = 4  # epochs of a round
-LONG = 4 * problems.PERIOD
+SECONDS, LEAST_ROUNDS = 14.0, 6  # of each comparison
+EPOCHS = 2  # epochs of a turn
+SHORT, LONG = problems.PERIOD, 3 * problems.PERIOD
 LEAST, TARGET = 4.0, 6.0
+
+Times = dict[tuple[str, int], list[float]]
 
 
 def rows() -> Iterator[Row]:
     """The rows of this part."""
-    yield Row(
-        "twin and mvrc, largest difference", agreement(), "",
-        most=1e-10, note="batch = n, 500 rows, 3 epochs of 5 steps, float64",
-    )  # fmt: skip
+    for name, epoch in (("twin", twin.epoch), ("twin as the formulas read", twin.read_epoch)):
+        yield Row(
+            f"{name} and mvrc, largest difference", agreement(epoch), "",
+            most=1e-10, note="batch = n, 500 rows, 3 epochs of 5 steps, float64",
+        )  # fmt: skip
     cases = (
         ("float64", np.float64, "replacement"),
         ("float64 reshuffled", np.float64, "reshuffled"),
@@ -34,53 +36,65 @@ def rows() -> Iterator[Row]:
 
 
 def compare(name: str, dtype: type, sampling: str) -> Iterator[Row]:
-    """Epochs of PERIOD and LONG steps, of both sides, in turns; their slope is the small step.
+    """Epochs of SHORT and of LONG steps, of all sides, in turns; their slope is the small step.
 
-    The twin draws with replacement in every case; a reshuffled twin would be as fast or slower to
-    write, and the user's choice is between these.
+    The twins always draw with replacement: reshuffling is something `mvrc` offers beside it.
     """
     data = problems.returns(dtype=dtype)
     problem = problems.portfolio(data, sampling)
-    sides: dict[str, Callable[[int], list[float]]] = {
-        "mvrc": lambda period: _mvrc(problem, period, dtype),
-        "numpy": lambda period: _numpy(data, period),
-    }
-    times: dict[tuple[str, int], list[float]] = {}
-    for turn in range(ROUNDS + 1):
-        for period in (problems.PERIOD, LONG):
-            for side, run in sides.items():
-                seconds = run(period)
-                if turn:  # the first turn compiles and warms up
-                    times.setdefault((side, period), []).extend(seconds)
+    times = _in_turns(
+        {
+            "mvrc": lambda period: _mvrc(problem, period, dtype),
+            "NumPy": lambda period: _numpy(twin.epoch, data, period),
+            "formulas": lambda period: _numpy(twin.read_epoch, data, period),
+        }
+    )
+    demanded = name == "float64"
     for reduce, word in ((np.min, "best"), (np.median, "median")):
         step, whole = {}, {}
-        for side in sides:
-            short, long = (reduce(times[side, period]) for period in (problems.PERIOD, LONG))
-            step[side] = 1e6 * (long - short) / (LONG - problems.PERIOD)
-            whole[side] = 1e6 * short / problems.PERIOD
-        demanded = name == "float64"
+        for side in ("mvrc", "NumPy", "formulas"):
+            short, long = (float(reduce(times[side, period])) for period in (SHORT, LONG))
+            step[side] = 1e6 * (long - short) / (LONG - SHORT)
+            whole[side] = 1e6 * short / SHORT
         yield Row(
-            f"small step, {name}, {word}: NumPy / mvrc", step["numpy"] / step["mvrc"], "x",
+            f"small step, {name}, {word}: NumPy / mvrc", step["NumPy"] / step["mvrc"], "x",
             least=LEAST if demanded else None,
-            note=f"NumPy {step['numpy']:.1f} µs, mvrc {step['mvrc']:.1f} µs"
-            + (f"; target {TARGET:g} x" if demanded else ""),
+            note=f"NumPy {step['NumPy']:.1f} µs, mvrc {step['mvrc']:.1f} µs"
+            + (f"; target {TARGET:g} x" if demanded else "")
+            + f"; NumPy as the formulas read {step['formulas']:.1f} µs "
+            f"({step['formulas'] / step['mvrc']:.1f} x)",
         )  # fmt: skip
         yield Row(
-            f"epoch / steps, {name}, {word}: NumPy / mvrc", whole["numpy"] / whole["mvrc"], "x",
-            note=f"NumPy {whole['numpy']:.1f} µs, mvrc {whole['mvrc']:.1f} µs, refresh included",
+            f"epoch / steps, {name}, {word}: NumPy / mvrc", whole["NumPy"] / whole["mvrc"], "x",
+            note=f"NumPy {whole['NumPy']:.1f} µs, mvrc {whole['mvrc']:.1f} µs, refresh included",
         )  # fmt: skip
 
 
-def agreement() -> float:
+def agreement(epoch: Callable[..., twin.Twin]) -> float:
     """Largest difference of the iterates when both sides take every row in every step."""
     data = problems.returns(500)
-    state = Twin(np.zeros(problems.ASSETS), np.zeros(problems.ASSETS))
+    state = twin.Twin(np.zeros(problems.ASSETS), np.zeros(problems.ASSETS))
     for _ in range(3):
         state = epoch(data, state, np.random.default_rng(0), 500, 5)
     result = mvrc.minimize(
         problems.portfolio(data), np.zeros(problems.ASSETS), problems.method(5, 500), epochs=3
     )
     return float(np.abs(result.x - state.x).max())
+
+
+def _in_turns(sides: dict[str, Callable[[int], list[float]]]) -> Times:
+    """Seconds of epochs by side and period, the sides taking turns until the time is up."""
+    for run in sides.values():  # compile and warm up
+        run(SHORT)
+        run(LONG)
+    times: Times = {}
+    start, turns = time.perf_counter(), 0
+    while turns < LEAST_ROUNDS or time.perf_counter() - start < SECONDS:
+        for period in (SHORT, LONG):
+            for side, run in sides.items():
+                times.setdefault((side, period), []).extend(run(period))
+        turns += 1
+    return times
 
 
 def _mvrc(problem: mvrc.Composition, period: int, dtype: type) -> list[float]:
@@ -90,10 +104,10 @@ def _mvrc(problem: mvrc.Composition, period: int, dtype: type) -> list[float]:
     return list(np.diff(result.history["seconds"]))
 
 
-def _numpy(data: np.ndarray, period: int) -> list[float]:
+def _numpy(epoch: Callable[..., twin.Twin], data: np.ndarray, period: int) -> list[float]:
     rng = np.random.default_rng(0)
     zeros = np.zeros(problems.ASSETS, data.dtype)
-    state = Twin(zeros, zeros)
+    state = twin.Twin(zeros, zeros)
     seconds = []
     for _ in range(EPOCHS):
         start = time.perf_counter()

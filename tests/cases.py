@@ -43,6 +43,12 @@ class Case:
         return self.jacobian(x, everything).T @ self.outer_gradient(y, outside)
 
 
+def resolve(case: Case, method: Any) -> Any:
+    """The method with its defaults filled in for the case."""
+    with case.problem.precision(case.x0):
+        return method.resolve(case.problem, case.problem.geometry(case.x0), lambda: case.step_size)
+
+
 def soft(x: np.ndarray, step: float) -> np.ndarray:
     """prox of step·L1_WEIGHT·‖·‖₁."""
     return np.sign(x) * np.maximum(np.abs(x) - step * L1_WEIGHT, 0)
@@ -112,12 +118,12 @@ def online(two: bool = False) -> mvrc.Composition:
     """E¹ or E²: the same functions on Gaussian streams."""
 
     def draw(key: Any, size: int) -> Any:
-        k1, k2 = jax.random.split(key)
-        return {"a": jax.random.normal(k1, (size, 5)) + 0.3, "b": jax.random.normal(k2, (size,))}
+        u = jax.random.uniform(key, (size, 6), minval=-1.5, maxval=1.5)  # compiles fast
+        return {"a": u[:, :5] + 0.3, "b": u[:, 5]}
 
     def draw_outer(key: Any, size: int) -> Any:
-        k1, k2 = jax.random.split(key)
-        return {"w": jax.random.normal(k1, (size, 3)), "c": jax.random.normal(k2, (size,))}
+        u = jax.random.uniform(key, (size, 4), minval=-1.5, maxval=1.5)
+        return {"w": u[:, :3], "c": u[:, 3]}
 
     inner = mvrc.Stream(draw, evaluation_size=2000)
     if two:
@@ -145,3 +151,82 @@ def _numpy_inner(a: np.ndarray, b: np.ndarray) -> tuple[Any, Any]:
 # Shared by the tests of one process, so that equal programs are compiled once.
 ONE = one_level()
 TWO = two_level()
+
+
+def quadratic(two: bool = False, penalty: float = 0.1, **more: Any) -> tuple[Any, Any, Any]:
+    """A strongly convex composition with its minimiser in closed form: (problem, x0, x*).
+
+    gᵢ(x) = Mᵢx + eᵢ, f(y) = ½‖y − b‖² or the mean of such over bₖ, r = (penalty/2)‖x‖²;
+    with M, e, b the means, x* = (MᵀM + penalty·I)⁻¹Mᵀ(b − e).
+    """
+    rng = np.random.default_rng(3)
+    n, N, p, d = 36, 9, 4, 4
+    m = np.eye(p, d) + 0.2 * rng.standard_normal((n, p, d))
+    e, b = 0.3 * rng.standard_normal((n, p)), 1 + 0.5 * rng.standard_normal((N, p))
+    mean, target = m.mean(0), (b.mean(0) if two else b[0]) - e.mean(0)
+    solution = np.linalg.solve(mean.T @ mean + penalty * np.eye(d), mean.T @ target)
+
+    def inner(x: Any, s: Any) -> Any:
+        return s["m"] @ x + s["e"]
+
+    regularizer = mvrc.L2(penalty) if penalty else None
+    data = {"m": m, "e": e}
+    if two:
+        problem = mvrc.Composition(
+            inner, lambda y, s: 0.5 * jnp.sum((y - s) ** 2), data, b, regularizer, **more
+        )
+    else:
+        problem = mvrc.Composition(
+            inner, lambda y: 0.5 * jnp.sum((y - b[0]) ** 2), data, None, regularizer, **more
+        )
+    return problem, np.zeros(d), solution
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodCase:
+    """How the conformance tests run a method of METHODS."""
+
+    name: str
+    make: Callable[..., Any]  # (step, two_level, **sizes) -> recipe
+    converges: bool = True  # to the solution itself at a fixed step; else only towards it
+    one_level_only: bool = False
+    smooth_only: bool = False
+    online: bool = True
+    matrix_free: bool = False  # offers jacobian="free"
+    draws: bool = True  # takes batch sizes
+    epochs: int = 60  # to solve the quadratic
+    step: float = 0.2
+    nonconvex_step: float = 0.05
+
+    def recipe(self, two: bool, step: float | None = None, **options: Any) -> Any:
+        options.setdefault("period", 6)
+        if self.draws:
+            options.setdefault("batch_size", 6)
+            if two:
+                options.setdefault("outer_batch_size", 3)
+        return self.make(step_size=self.step if step is None else step, **options)
+
+
+METHOD_CASES = {
+    case.name: case
+    for case in (
+        MethodCase("mvrc", mvrc.MVRC, matrix_free=True),
+        MethodCase("civr", mvrc.CIVR, one_level_only=True, matrix_free=True),
+        MethodCase("vrsc-pg", mvrc.VRSCPG, online=False),
+        MethodCase("c-saga", mvrc.CSAGA, online=False),
+        MethodCase("sarah-c", mvrc.SARAHC),
+        MethodCase("nested-spider", mvrc.NestedSpider, matrix_free=True),
+        MethodCase("spider-admm", mvrc.SpiderADMM, matrix_free=True, epochs=150),
+        MethodCase("katyusha", mvrc.Katyusha, online=False),
+        MethodCase("scgd", mvrc.SCGD, converges=False, epochs=300, nonconvex_step=0.5),
+        MethodCase(
+            "ascgd", mvrc.ASCGD, converges=False, epochs=300, smooth_only=True, nonconvex_step=0.5
+        ),
+        MethodCase("asc-pg", mvrc.ASCPG, converges=False, epochs=300),
+        MethodCase("scsc", mvrc.SCSC, converges=False, epochs=300, step=0.02),
+        MethodCase("storm", mvrc.STORM, converges=False, epochs=300, matrix_free=True),
+        MethodCase("nasa", mvrc.NASA, converges=False, epochs=300),
+        MethodCase("proximal-gradient", mvrc.ProximalGradient, draws=False, step=0.5),
+        MethodCase("fista", mvrc.FISTA, draws=False, step=0.5),
+    )
+}

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import config
 
 import mvrc
-from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many
+from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many, theory
 from mvrc.estimators import Spider
 
 N, D = 8, 2
@@ -159,6 +158,9 @@ def test_composition(call, error, match):
     ("ragged", lambda: run(x0=[[1.0], [1.0, 2.0]]), ValueError, "x0 holds .* same length"),
     ("traced", lambda: jax.jit(lambda x: run(x0=x).x)(X0), TypeError, "x0 is a traced array"),
     ("objective", lambda: problem().objective(np.zeros(3)), ValueError, "inner.* failed on"),
+    ("text for x", lambda: problem().objective("zeros"), TypeError, "^x has dtype <U5"),
+    ("integers for x", lambda: problem().gradient([0, 1]), TypeError, r"^x .*np.asarray\(x, float"),
+    ("nan for x", lambda: problem().check([0.0, np.nan]), ValueError, "^x contains NaN"),
 )
 def test_start(call, error, match):
     refused(call, error, match)
@@ -209,6 +211,10 @@ def with_regularizer(r, x0=X0):
     return run(problem(regularizer=r), x0)
 
 
+def custom(value=jnp.sum, prox=lambda x, step: x):
+    return with_regularizer(mvrc.Custom(value, prox))
+
+
 @table(
     (
         "box size",
@@ -222,6 +228,58 @@ def with_regularizer(r, x0=X0):
     ("nuclear", lambda: with_regularizer(mvrc.Nuclear(0.1)), ValueError, "must be one matrix"),
     ("weight", lambda: mvrc.L1(-1), ValueError, "weight of L1 must be .* not -1"),
     ("radius", lambda: mvrc.Simplex(0), ValueError, "radius of Simplex must be .* above 0"),
+    ("long weight", lambda: mvrc.L1(np.ones((30, 30))), ValueError, r"weight of L1 .*\.\.\.\.$"),
+    ("ragged weight", lambda: mvrc.L1([[1], [1, 2]]), ValueError, "weight of L1 must .* not "),
+    ("key", lambda: mvrc.L2(jax.random.key(0)), ValueError, "weight of L2 must be a finite number"),
+    ("complex", lambda: mvrc.L2(jnp.asarray(1j)), ValueError, "weight of L2 must be a finite"),
+    ("text weight", lambda: mvrc.GroupL2("a", [0, 1]), ValueError, "weight of GroupL2 .* not 'a'"),
+    (
+        "long weights",
+        lambda: mvrc.GroupL2(np.ones((30, 30)), [0, 1]),
+        ValueError,
+        "weight of GroupL2 must be .* array of 2 such",
+    ),
+    ("labels", lambda: mvrc.GroupL2(1, [*range(99), 0.5]), ValueError, "groups of GroupL2 must"),
+    ("text groups", lambda: mvrc.GroupL2(1, [["a"], ["b"]]), ValueError, r"not \[\['a'\], \['b'\]"),
+    ("fractions", lambda: mvrc.GroupL2(1, [[0.5], [1]]), ValueError, r"groups.*not \[\[0.5\], \["),
+    ("ragged groups", lambda: mvrc.GroupL2(1, [[0, [1]], [2]]), ValueError, "groups of GroupL2"),
+    (
+        "box of a dict",
+        lambda: with_regularizer(mvrc.Box({"a": 0}, {"a": 1})),
+        ValueError,
+        r"lower of Box must be .* x, of shape \(2,\), not of shape {'a': \(\)}",
+    ),
+    ("long box", lambda: mvrc.Box(np.ones(99), np.zeros(99)), ValueError, "lower and upper of Box"),
+    ("text box", lambda: mvrc.Box("a", "b"), ValueError, "lower and upper of Box .* 'a' and 'b'"),
+    (
+        "operator",
+        lambda: with_regularizer(mvrc.Composed(mvrc.L1(1), np.ones((2, 3)))),
+        ValueError,
+        r"x of Composed must be a vector of 3 coordinates, .* not of shape \(2,\)",
+    ),
+    ("custom", lambda: mvrc.Custom(3, 4), TypeError, r"value of Custom .* value\(x\), not 3"),
+    ("value", lambda: custom(value=lambda x, y: x), TypeError, "value of Custom takes .x, y. but"),
+    ("prox", lambda: custom(prox=abs), TypeError, r"prox of Custom takes .* prox\(x, step\)"),
+    ("value fails", lambda: custom(lambda x: x["a"]), ValueError, r"value\(x\) of Custom failed"),
+    ("float()", lambda: custom(lambda x: float(x[0])), ValueError, r"value\(x\) of .*traced array"),
+    (
+        "NumPy prox",
+        lambda: custom(prox=lambda x, step: np.maximum(x, step)),
+        ValueError,
+        r"prox\(x, step\) of Custom failed .*traced array.*jax.numpy",
+    ),
+    (
+        "branch on the step",
+        lambda: custom(prox=lambda x, step: x if step > 1 else -x),
+        ValueError,
+        r"prox\(x, step\) of Custom failed on float64\[2\], float64\[\]: it asks for the value",
+    ),
+    ("keyword", lambda: mvrc.L1(wieght=0.1), TypeError, r"L1\(\) has no .*'wieght'.*mean 'weight'"),
+    ("keyword box", lambda: mvrc.Box(low=0), TypeError, "no argument 'low'.*mean 'lower'"),
+    ("keyword groups", lambda: mvrc.GroupL2(1, group=[0]), TypeError, "mean 'groups'"),
+    ("keyword custom", lambda: mvrc.Custom(abs, prx=abs), TypeError, "mean 'prox'"),
+    ("missing", lambda: mvrc.ElasticNet(1), TypeError, "missing .* 'l2'; .* are l1, l2"),
+    ("too many", lambda: mvrc.NonNegative(3), TypeError, "too many .*; it takes none"),
 )
 def test_regularizers(call, error, match):
     refused(call, error, match)
@@ -313,6 +371,15 @@ def test_schedules(call, error, match):
     refused(call, error, match)
 
 
+def saves(every):
+    """A folder below a file: nothing is written even if the number passes."""
+    return run(checkpoint=f"{__file__}/run", checkpoint_every=every)
+
+
+def many(seeds):
+    return minimize_many(problem(), X0, STEP, seeds=seeds, epochs=1)
+
+
 @table(
     ("callback", lambda: run(callback=3), TypeError, "callback must be a function .* not 3"),
     ("negative epochs", lambda: run(epochs=-1), ValueError, "epochs must be .* 0, not -1"),
@@ -325,9 +392,16 @@ def test_schedules(call, error, match):
     ("record_every", lambda: run(record_every=0), ValueError, "record_every must be .* at least 1"),
     ("seed", lambda: run(seed=-1), ValueError, "seed must be a whole number .* not -1"),
     ("key", lambda: run(seed=jax.random.key(0)), ValueError, "seed must be .* not Array"),
+    ("large seed", lambda: run(seed=2**64), ValueError, r"seed must be below 2\*\*64, not 18446"),
     ("no seed", lambda: run(seed=None), ValueError, "seed must be a whole number .* not None"),
     ("output", lambda: run(output="latest"), ValueError, "output must be 'last' .*mean 'last'"),
-    ("saves", lambda: run(checkpoint_every=0), ValueError, "checkpoint_every must be .* least 1"),
+    ("saves", lambda: saves(0), ValueError, "checkpoint_every must be .* least 1, not 0"),
+    ("half a save", lambda: saves(1.5), ValueError, "checkpoint_every must be .* not 1.5"),
+    ("saves nowhere", lambda: run(checkpoint_every=2), ValueError, "is 2 but no checkpoint folder"),
+    ("checkpoint", lambda: run(checkpoint=3), TypeError, "checkpoint must be the path .* not 3"),
+    ("no folder", lambda: run(checkpoint=""), TypeError, "checkpoint must be the path .* not ''"),
+    ("arity", lambda: run(callback=lambda: 0), TypeError, "callback must be .* of one argument"),
+    ("arity 2", lambda: run(callback=inner), TypeError, "callback must be .* of one argument"),
     ("keyword", lambda: run(epoch=3), TypeError, r"minimize\(\) has no .*'epoch'.*mean 'epochs'"),
     ("missing", lambda: minimize(problem()), TypeError, "missing a required argument: 'x0'"),
     ("too many", lambda: minimize(problem(), X0, STEP, 10), TypeError, "too many positional"),
@@ -338,6 +412,10 @@ def test_schedules(call, error, match):
         r"minimize_many\(\) has no argument 'seed' \(did you mean 'seeds'",
     ),
     ("seeds", lambda: minimize_many(problem(), X0, seeds=0), ValueError, "seeds must be .* not 0"),
+    ("half seeds", lambda: many(2.5), ValueError, "seeds must be a whole number .* not 2.5"),
+    ("None for seeds", lambda: many(None), ValueError, "seeds must be .* not None"),
+    ("text for seeds", lambda: many("ab"), ValueError, "seeds must be .* not 'ab'"),
+    ("large seeds", lambda: many([2**64]), ValueError, r"seeds must be below 2\*\*64"),
     ("no seeds", lambda: minimize_many(problem(), X0, seeds=[]), ValueError, "seeds is empty"),
     ("bad seeds", lambda: minimize_many(problem(), X0, seeds=[-1]), ValueError, "seeds must .*-1"),
     ("column", lambda: mvrc.History([])["foo"], KeyError, "no column 'foo'; it has epoch"),
@@ -347,23 +425,80 @@ def test_arguments_of_minimize(call, error, match):
     refused(call, error, match)
 
 
-@pytest.fixture
-def unchecked():
-    """No runtime type checker, as for every user: some of minimize's own parts are annotated."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
-
-
 @table(
-    ("problem", lambda: minimize(outer, X0), TypeError, "problem must be a Composition, not func"),
+    ("problem", lambda: minimize(outer, X0), TypeError, "problem must be a Composition, not <f"),
     ("swapped", lambda: minimize(X0, problem()), TypeError, "problem must be a Composition"),
     ("output", lambda: run(output=None), ValueError, "output must be 'last' .* not None"),
     ("outputs", lambda: run(output=X0), ValueError, "output must be 'last' .* not array"),
     ("progress", lambda: run(progress="yes"), TypeError, "progress must be True or False, not 'y"),
 )
-def test_types_of_arguments(unchecked, call, error, match):
+def test_types_of_arguments(call, error, match):
     refused(call, error, match)
+
+
+TINY = MVRC(1e-60)
+
+
+@table(
+    (
+        "nan objective",
+        lambda: run(problem(outer=lambda y: jnp.log(jnp.sum(y) - 1))),
+        ValueError,
+        "x0 gives an objective of nan",
+    ),
+    (
+        "kink",
+        lambda: run(problem(outer=lambda y: jnp.sqrt(jnp.sum(y**2)))),
+        ValueError,
+        "x0 gives a gradient that is not finite",
+    ),
+    (
+        "tiny step",
+        lambda: run(x0=X0.astype(np.float32), method=TINY),
+        ValueError,
+        "step_size is 1e-60, which is 0 in x0's dtype float32",
+    ),
+)
+def test_first_point(call, error, match):
+    refused(call, error, match)
+
+
+def test_seeds_may_be_numpy():
+    few = many(np.int64(2))
+    for one, other in zip(few, many(np.arange(2)), strict=True):
+        np.testing.assert_array_equal(one.x, other.x)
+    assert len(few) == 2
+
+
+def estimate(composition=None, x=X0, radius=1.0, **options):
+    return mvrc.estimate_constants(composition or problem(), x, radius, **options)
+
+
+CONSTANTS = mvrc.Constants(1, 1, 1, 1)
+
+
+@table(
+    ("problem", lambda: estimate(3), TypeError, "problem must be a Composition, not 3"),
+    ("x", lambda: estimate(x=[0, 1]), TypeError, "^x has dtype int64"),
+    ("radius", lambda: estimate(radius=0), ValueError, "radius must be a positive number, not 0"),
+    ("samples", lambda: estimate(samples=1), ValueError, "samples must be .* at least 2, not 1"),
+    ("seed", lambda: estimate(seed=-1), ValueError, "seed must be a whole number .* not -1"),
+    ("large seed", lambda: estimate(seed=2**64), ValueError, r"seed must be below 2\*\*64"),
+    ("negative", lambda: mvrc.Constants(1, -1, 1, 1), ValueError, "L_f must be a finite .* not -1"),
+    ("zero", lambda: mvrc.Constants(0, 1, 1, 1), ValueError, "l_f must be a positive .* not 0"),
+    ("text", lambda: mvrc.Constants(1, 1, 1, "a"), ValueError, "L_g must be a finite .* not 'a'"),
+    ("keyword", lambda: mvrc.Constants(1, 1, lg=1.0, L_g=1), TypeError, "'lg' .*mean 'l_g'"),
+    ("missing", lambda: mvrc.Constants(1, 1, 1), TypeError, "missing a required argument: 'L_g'"),
+    ("constants", lambda: theory.parameters(3), TypeError, "constants must be .* not 3"),
+    ("alpha", lambda: theory.parameters(CONSTANTS, n=9, alpha=X0), ValueError, "alpha must lie in"),
+)
+def test_theory(call, error, match):
+    refused(call, error, match)
+
+
+def test_every_seed_below_its_limit():
+    """Those that jax.random.key cannot take, too."""
+    assert estimate(seed=2**64 - 1) != estimate(seed=0)
 
 
 def online(draw=draw, **sizes):
@@ -449,6 +584,18 @@ def test_damaged_checkpoint(folder, damage):
     refused(lambda: run(checkpoint=folder), ValueError, "is not a readable mvrc checkpoint")
 
 
+@table(
+    ("number", lambda: mvrc.compilation_cache(3), TypeError, "folder must be the path .* not 3"),
+    ("empty", lambda: mvrc.compilation_cache(""), TypeError, "folder must be the path .* not ''"),
+    ("file", lambda: mvrc.compilation_cache(__file__), ValueError, "folder .* cannot be written"),
+    ("keyword", lambda: mvrc.compilation_cache(path="a"), TypeError, "no argument 'path'"),
+)
+def test_compilation_cache(call, error, match):
+    before = jax.config.jax_compilation_cache_dir
+    refused(call, error, match)
+    assert jax.config.jax_compilation_cache_dir == before
+
+
 @pytest.fixture(scope="module")
 def plain():
     """The run with which those from other forms of the same input are compared."""
@@ -461,6 +608,14 @@ def test_optional_packages(monkeypatch, plain):
     refused(lambda: run(progress=True), ImportError, r"progress=True needs rich: pip install")
     refused(plain.history.to_pandas, ImportError, r"needs pandas: pip install 'mvrc\[pandas\]'")
     refused(plain.plot, ImportError, r"needs matplotlib: pip install 'mvrc\[plot\]'")
+
+
+def test_plot(plain):
+    refused(lambda: plain.plot(ax=3), TypeError, "ax must be a pair of matplotlib axes, .* not 3")
+    refused(lambda: plain.plot(ax=[1, 2]), TypeError, r"ax must be a pair .* not \[1, 2\]")
+    refused(lambda: plain.plot(best="a"), ValueError, "best must be a finite number, not 'a'")
+    refused(lambda: plain.plot(best=np.nan), ValueError, "best must be a finite number, not nan")
+    refused(lambda: plain.plot(bst=1.0), TypeError, "no argument 'bst' .*mean 'best'")
 
 
 @pytest.mark.parametrize(
@@ -485,6 +640,10 @@ def test_other_forms_of_the_same_input(plain, data, x0):
 def test_numbers_may_be_numpy(plain, step):
     result = run(method=MVRC(step, Constant(np.array(0.8))), epochs=np.int64(1))
     np.testing.assert_array_equal(result.x, plain.x)
+
+
+def test_complex_data_keep_their_precision():
+    assert problem(inner_data=DATA + 1j).inner_data.dtype == np.complex128
 
 
 def test_jax_numbers_and_arrays_in_float32():

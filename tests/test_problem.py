@@ -170,7 +170,7 @@ def test_stream_is_measured_on_one_fixed_batch(two):
     other = mvrc.minimize(problem, x, mvrc.MVRC(0.05, **sizes), epochs=15, seed=2)
     assert result.history["objective"][0] == other.history["objective"][0]
     assert result.objective < result.history["objective"][0] - 0.05
-    assert not np.array_equal(result.x, other.x)
+    assert result.history["objective"][1] != other.history["objective"][1]
     larger = mvrc.Stream(problem.inner_data.draw, evaluation_size=4000)
     bigger = mvrc.Composition(problem.inner, problem.outer, larger, problem.outer_data)
     assert bigger.objective(x) != problem.objective(x)

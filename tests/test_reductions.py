@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import mvrc
-from cases import ONE, TWO, one_level
-from mvrc.engine import ROLES, _large, _plan
+from cases import ONE, TWO, one_level, resolve
+from mvrc.engine import Core, _keys, _large, _plan
 from mvrc.estimators import Spider
 from mvrc.oracle import Oracle
 
@@ -44,7 +44,7 @@ def test_linear_outer_is_prox_sarah():
     for jacobian in ("matrix", "free"):
         method = mvrc.CIVR(0.05, batch_size=6, period=6, jacobian=jacobian)
         result = mvrc.minimize(problem, ONE.x0, method, epochs=1, seed=2)
-        key = jax.random.split(jax.random.fold_in(jax.random.key(2), 0), 7)[0]
+        key = jax.random.split(jax.random.fold_in(jax.random.key(2), 1), 7)[0]
         indices = np.asarray(problem.inner_source.plan(key, 5, 6)[0])
         x = x_old = ONE.x0
         v = ONE.jacobian(x, np.arange(40)).T @ weights
@@ -92,15 +92,16 @@ def test_spider_estimate_of_g_is_unbiased(sampling, batch):
     with problem.precision(case.x0):
         geometry = problem.geometry(case.x0)
         method = mvrc.MVRC(0.1, batch_size=batch, period=2, jacobian="matrix")
-        method = method.resolve(problem, lambda: 1.0)
+        method = resolve(case, method)
         spider = Spider("matrix")
 
         def estimate(key):
-            keys = dict(zip(ROLES, jax.random.split(key, 3), strict=True))
+            core = Core(None, None, None, jax.random.key_data(key), None, None)
+            keys = _keys(core, 0)
             state = spider.refresh(
                 Oracle(problem, geometry, _large(problem, method, keys)), jax.numpy.asarray(z0)
             )
-            tickets, opened = _plan(problem, method, keys)
+            tickets, opened = _plan(problem, method, keys, 1)
             first = jax.tree_util.tree_map(lambda a: a[0], tickets)
             state = spider.update(
                 Oracle(problem, geometry, opened(first)), state, jax.numpy.asarray(z1)

@@ -565,6 +565,13 @@ def test_unknown_sums_are_refused(a, b, names):
         a + b
     with pytest.raises(TypeError, match="unsupported operand"):
         a + 1.0
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + a
+
+
+def test_sum_of_a_list():
+    assert sum([L1(0.1), L2(0.2)]) == ElasticNet(0.1, 0.2)
+    assert sum([L1(0.25), L1(0.5), Zero()]) == L1(0.75)
 
 
 @pytest.mark.parametrize(
@@ -598,8 +605,8 @@ def test_unknown_sums_are_refused(a, b, names):
         (lambda: Box({"a": 0.0}, {"b": 1.0}), "pytrees of one structure"),
         (lambda: Box(np.zeros(2), np.ones(3)), "lower and upper of Box must be .* one structure"),
         (lambda: Box(None, 1.0), "lower and upper of Box must be .* not None and 1.0."),
-        (lambda: Custom(1.0, abs), "value of Custom must be a function, not 1.0."),
-        (lambda: Custom(abs, None), "prox of Custom must be a function, not None."),
+        (lambda: Custom(1.0, abs), "value of Custom must be a function .* not 1.0."),
+        (lambda: Custom(abs, None), "prox of Custom must be a function .* not None."),
         (
             lambda: Nuclear(1).check(np.ones(3)),
             "x of Nuclear must be one matrix .* shape \\(3,\\).",

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -354,6 +355,10 @@ def test_given_constants_of_the_batches_are_used(c, C1, C2):
 def test_constants_refusals(name, value, sentence):
     with pytest.raises(ValueError, match=sentence):
         Constants(**{"l_f": 1.0, "L_f": 1.0, "l_g": 1.0, "L_g": 1.0, name: value})
+
+
+def test_constants_may_be_whole_or_numpy_numbers():
+    assert Constants(1, 1, np.float32(1), np.array(1)) == Constants(1.0, 1.0, 1.0, 1.0)
 
 
 TWO = {"two_level": True, "epsilon": 0.01}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mvrc
-from cases import ONE, TWO, one_level
+from cases import ONE, TWO, one_level, resolve
 from mvrc.engine import ROLES
 from twins import mvrc_twin
 
@@ -96,11 +96,13 @@ def test_full_batch_agrees_with_twin(level, epsilon, name):
 
 def recorded_draws(case, method, seed, epochs):
     """The indices that the engine draws, by its documented rule for keys."""
-    resolved = method.resolve(case.problem, lambda: 1.0)
+    resolved = resolve(case, method)
     run = jax.random.key(seed)
     drawn = {}
     for epoch in range(epochs):
-        keys = dict(zip(ROLES, jax.random.split(jax.random.fold_in(run, epoch), 7), strict=False))
+        keys = dict(
+            zip(ROLES, jax.random.split(jax.random.fold_in(run, epoch + 1), 7), strict=False)
+        )
         for role in resolved.estimator.roles(case.problem.two_level):
             outer = role == "outer"
             source = case.problem.outer_source if outer else case.problem.inner_source

@@ -20,6 +20,7 @@ from mvrc.methods import Method as Method
 from mvrc.methods import NestedSpider as NestedSpider
 from mvrc.methods import ProximalGradient as ProximalGradient
 from mvrc.methods import SpiderADMM as SpiderADMM
+from mvrc.methods.table import describe as describe
 from mvrc.operators import Composed as Composed
 from mvrc.operators import LinearOperator as LinearOperator
 from mvrc.problem import Composition as Composition

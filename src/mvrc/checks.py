@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 # A user's function looked at a number that is not known before the compiled program runs.
 _VALUES = (
@@ -41,12 +42,36 @@ def fraction(name: str, value: Any) -> float:
     return float(number)
 
 
+def finite(name: str, value: Any) -> float:
+    """A finite number."""
+    number = _plain(value)
+    if not _is_number(number) or not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, not {shown(value)}.")
+    return float(number)
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """A finite number not below zero."""
+    number = _plain(value)
+    if not _is_number(number) or not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {shown(value)}.")
+    return float(number)
+
+
 def whole(name: str, value: Any, least: int = 1) -> int:
     """An integer not below `least`."""
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {shown(value)}.")
     return int(number)
+
+
+def seed(name: str, value: Any) -> int:
+    """What a random key is made from."""
+    number = whole(name, value, least=0)
+    if number >= 2**64:
+        raise ValueError(f"{name} must be below 2**64, not {shown(value)}.")
+    return number
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -96,6 +121,7 @@ def explain_keywords(function: F) -> F:
     typing.no_type_check(function)
     signature = inspect.signature(function)
     known = [name for name in signature.parameters if name not in ("self", "cls")]
+    listed = f"its arguments are {', '.join(known)}" if known else "it takes none"
     name = function.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(function)
@@ -103,16 +129,21 @@ def explain_keywords(function: F) -> F:
         for word in kwargs:
             if word not in known:
                 raise TypeError(
-                    f"{name}() has no argument {word!r}{nearest(word, known)}; "
-                    f"its arguments are {', '.join(known)}."
+                    f"{name}() has no argument {word!r}{nearest(word, known)}; {listed}."
                 )
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{name}(): {error}; its arguments are {', '.join(known)}.") from None
+            raise TypeError(f"{name}(): {error}; {listed}.") from None
         return function(*args, **kwargs)
 
     return cast(F, checked)
+
+
+def explain_init(cls: C) -> C:
+    """The same for a class whose __init__ is generated from its fields."""
+    cls.__init__ = explain_keywords(cls.__init__)  # type: ignore[misc]
+    return cls
 
 
 def _plain(value: Any) -> Any:

@@ -89,9 +89,12 @@ def estimate_constants(
         samples: inner and outer samples looked at.
         seed: of the random points and samples.
     """
-    checks.positive("radius", radius)
-    checks.whole("samples", samples, least=2)
-    x = problem.start(x)
+    if not isinstance(problem, Composition):
+        raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")
+    radius = checks.positive("radius", radius)
+    samples = checks.whole("samples", samples, least=2)
+    seed = checks.seed("seed", seed)
+    x = problem.start(x, "x")
     with problem.precision(x):
         geometry = problem.geometry(x)
         entries = geometry.x.size * geometry.y.size
@@ -101,8 +104,9 @@ def estimate_constants(
                 f"{entries:,} entries; estimate_constants needs at most {_ENTRIES // 2:,}."
             )
         most = max(2, min(samples, _ENTRIES // entries))
+        bits = jnp.array([seed >> 32, seed & 0xFFFFFFFF], jnp.uint32)  # those of jax.random.key
         bounds = jax.jit(
-            lambda x: _bounds(problem, geometry, x, radius, most, jax.random.key(seed))
+            lambda x: _bounds(problem, geometry, x, radius, most, jax.random.wrap_key_data(bits))
         )(geometry.x.flatten(x))
     numbers = _Bounds(*(float(b) for b in bounds))
     if not all(np.isfinite(numbers)):

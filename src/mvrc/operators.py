@@ -12,6 +12,7 @@ import numpy as np
 
 from mvrc import checks, precision
 from mvrc.regularizers import Regularizer
+from mvrc.regularizers.base import shapes
 
 _ITERATIONS = 5000  # most steps of the numeric prox
 
@@ -115,10 +116,9 @@ class Composed(Regularizer):
 
     def check(self, x: Any) -> None:
         if not hasattr(x, "shape") or np.shape(x) != (self.operator.size,):
-            shape = getattr(x, "shape", "a pytree")
             raise ValueError(
-                f"regularizer Composed needs x0 to be a vector of {self.operator.size} "
-                f"coordinates, the columns of its operator, not {shape}."
+                f"x of Composed must be a vector of {self.operator.size} coordinates, the columns "
+                f"of its operator, not {shapes(x)}."
             )
         image = jax.eval_shape(self.operator.apply, jax.ShapeDtypeStruct(x.shape, x.dtype))
         self.regularizer.check(np.zeros(image.shape, image.dtype))

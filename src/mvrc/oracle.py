@@ -76,8 +76,8 @@ class Oracle:
         self.counts = Counts()
 
     def batch(self, role: str) -> Samples | None:
-        """The batch of that name; None stands for the single outer function."""
-        return self._batches[role]
+        """The batch of that name; None where none is drawn, as for a single outer function."""
+        return self._batches.get(role)
 
     def values(self, point: Vector, batch: Samples) -> Vector:
         """g_A(point)."""

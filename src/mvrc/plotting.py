@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from mvrc import checks
 from mvrc.result import History
 
 
-def plot_history(history: History, best: float | None = None, ax: Any = None) -> Any:
+def plot_history(history: History, best: Any = None, ax: Any = None) -> Any:
     """Left: objective, or its gap to `best`; right: gradient mapping; over inner values."""
+    if best is not None:
+        best = checks.finite("best", best)
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("plot() needs matplotlib: pip install 'mvrc[plot]'.") from error
     if ax is None:
         _, ax = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    left, right = ax
+    left, right = _pair(ax, plt.Axes)
     samples = history["inner_values"]
     objective = history["objective"]
     if best is None:
@@ -30,7 +33,21 @@ def plot_history(history: History, best: float | None = None, ax: Any = None) ->
     right.plot(samples, history["gradient_mapping"])
     right.set_yscale("log")
     right.set_ylabel("norm of the gradient mapping")
-    for axis in ax:
+    for axis in (left, right):
         axis.set_xlabel("samples of g")
         axis.grid(alpha=0.3)
     return left.figure
+
+
+def _pair(ax: Any, kind: type) -> tuple[Any, Any]:
+    """Two axes, or a sentence."""
+    try:
+        left, right = ax
+    except (TypeError, ValueError):
+        left = right = None
+    if not isinstance(left, kind) or not isinstance(right, kind):
+        raise TypeError(
+            f"ax must be a pair of matplotlib axes, as plt.subplots(1, 2)[1] is, not "
+            f"{checks.shown(ax)}."
+        )
+    return left, right

@@ -2,7 +2,7 @@
 
 JAX cuts float64 to float32 unless a global switch is set. Instead of touching the user's global
 state, every public entry point runs inside `follow(...)`, which turns 64-bit mode on for its
-duration when one of the arrays is float64.
+duration when one of the arrays is float64 or complex128.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ def wide() -> bool:
 
 
 def _is_wide(leaf: Any) -> bool:
-    return getattr(leaf, "dtype", None) == np.float64
+    return getattr(leaf, "dtype", None) in (np.float64, np.complex128)

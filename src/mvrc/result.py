@@ -102,6 +102,7 @@ class Result:
         """Epochs made."""
         return int(np.max(self.state.core.epoch))
 
+    @checks.explain_keywords
     def plot(self, best: float | None = None, ax: Any = None) -> Any:
         """Objective (or its gap to `best`) and gradient mapping over samples; needs matplotlib.
 

@@ -33,6 +33,7 @@ ORDERS = {
 DOMINANT_ORDERS = {"Σ¹": "O((n + √n v) log(1/ε))", "E¹": "O(v ε⁻² log(1/ε))"}
 
 
+@checks.explain_init
 @dataclass(frozen=True)
 class Constants:
     """Lipschitz constants and variances of F = f∘g (Assumptions 1, 2, 4 and 5).
@@ -51,12 +52,8 @@ class Constants:
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
-            value = getattr(self, name)
-            if name in ("l_f", "l_g"):
-                checks.positive(name, value)
-            elif not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
-                raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}.")
-            object.__setattr__(self, name, float(value))
+            check = checks.positive if name in ("l_f", "l_g") else checks.nonnegative
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     @property
     def L_F(self) -> float:
@@ -148,8 +145,15 @@ def parameters(
         restart: restart the diminishing momentum; Theorem 7, or 1 with its periodic restart.
         C1, C2: batches τ/C₁, τ/C₂ on Σ²; above 1 and at least √N/n, √n/N.
     """
+    if not isinstance(constants, Constants):
+        raise TypeError(
+            f"constants must be mvrc.Constants(…), your own or from estimate_constants, not "
+            f"{checks.shown(constants)}."
+        )
     if alpha is not None and not (isinstance(alpha, numbers.Real) and 0 < alpha <= 1):
-        raise ValueError(f"alpha must lie in (0, 1] or be None (diminishing), not {alpha!r}.")
+        raise ValueError(
+            f"alpha must lie in (0, 1] or be None (diminishing), not {checks.shown(alpha)}."
+        )
     n, N = (x if x is None else checks.whole(name, x) for name, x in (("n", n), ("N", N)))
     given = {"epsilon": epsilon, "alpha": alpha, "lam": lam, "gap": gap}
     given |= {"dominance": dominance, "C1": C1, "C2": C2}
@@ -217,7 +221,7 @@ def complexity(
         if used:
             checks.whole(name, value)
         elif value is not None:
-            raise ValueError(f"{name} must be None for {problem_class}, not {value!r}.")
+            raise ValueError(f"{name} must be None for {problem_class}, not {checks.shown(value)}.")
     if dominance is not None:
         checks.positive("dominance", dominance)
         if problem_class not in DOMINANT_ORDERS or epsilon >= 1:

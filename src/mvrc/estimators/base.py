@@ -51,11 +51,12 @@ def keeps_matrix(jacobian: str, geometry: Geometry) -> bool:
 
 
 def three_batches(oracle: Oracle) -> tuple[Samples, Samples, Samples | None]:
-    """A, A' and B; A' is A and B is the single f when there is one outer function."""
+    """A, A' and B.
+
+    B is None with one outer function; A' is A then, and where the estimator draws no A'.
+    """
     a = oracle.batch("values")
     assert a is not None
     if not oracle.two_level:
         return a, a, None
-    a_prime = oracle.batch("jacobians")
-    assert a_prime is not None
-    return a, a_prime, oracle.batch("outer")
+    return a, oracle.batch("jacobians") or a, oracle.batch("outer")

@@ -36,7 +36,7 @@ class Katyusha(NamedRecipe):
         regularizer="any with a prox; two prox a step",
         epoch="n + 2Sτ",
         memory="p·d + 7d",
-        complexity="convex: (n + κ^…) log 1/ε in its paper",
+        complexity="convex problems only",
     )
 
     step_size: float | None = None

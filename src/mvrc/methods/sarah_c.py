@@ -27,7 +27,7 @@ class SARAHC(NamedRecipe):
 
     about: ClassVar[About] = About(
         title="SARAH-Compositional",
-        reference="Yuan, Lian & Liu, Efficient Smooth Non-Convex Stochastic Compositional "
+        reference="Yuan et al., Efficient Smooth Non-Convex Stochastic Compositional "
         "Optimization via Stochastic Recursive Gradient Descent, 2019",
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any with a prox (0 in its paper)",

@@ -28,7 +28,7 @@ class SpiderADMM(NamedRecipe):
 
     about: ClassVar[About] = About(
         title="SPIDER+ADMM",
-        reference="Wang, Wang, Zhang & Gu, Nonconvex Compositional Optimization with ADMM, 2019",
+        reference="Wang, Nonconvex Stochastic Nested Optimization via Stochastic ADMM, 2019",
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any with a prox, also r(Ax)",
         epoch="n + 2S(τ−1)",

@@ -1,0 +1,211 @@
+"""What a user gives, checked or refused in a sentence: data, points and functions."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mvrc import checks, precision
+from mvrc.sampling import Stream
+
+
+def data(name: str, given: Any) -> Any:
+    """The user's data as JAX arrays (no copy where possible), checked."""
+    if isinstance(given, Stream):
+        return given
+    leaves, treedef = jax.tree_util.tree_flatten(given, is_leaf=_is_number_list)
+    arrays = [_array(name, leaf) for leaf in leaves]
+    if not arrays:
+        raise ValueError(f"{name} is empty; it must hold at least one array.")
+    for array in arrays:
+        if array.ndim == 0 or not _is_numeric(array.dtype):
+            raise TypeError(
+                f"{name} has a leaf of dtype {array.dtype} and shape {array.shape}; every leaf "
+                f"must be a numeric array whose first axis is the samples, as np.asarray(rows)."
+            )
+    sizes = sorted({array.shape[0] for array in arrays})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"{name} has arrays with {sizes} rows; all must have the same number of samples."
+        )
+    if sizes[0] == 0:
+        raise ValueError(f"{name} is empty (0 samples); give at least one sample.")
+    for array in arrays:
+        if not _all_finite(np.asarray(array)):
+            raise ValueError(f"{name} contains NaN or infinite values; remove or fill them first.")
+    with precision.follow(arrays):
+        kept = [jnp.asarray(array) for array in arrays]
+    for array, new in zip(arrays, kept, strict=True):
+        if array.dtype.kind in "iu" and array.dtype != new.dtype and array.size:
+            least, most = np.iinfo(new.dtype).min, np.iinfo(new.dtype).max
+            if array.min() < least or array.max() > most:
+                raise ValueError(
+                    f"{name} has whole numbers from {array.min()} to {array.max()}, which do not "
+                    f"fit JAX's {new.dtype}; give them as float64."
+                )
+    return jax.tree_util.tree_unflatten(treedef, kept)
+
+
+def point(name: str, x: Any) -> Any:
+    """The user's x as a pytree of NumPy arrays, checked."""
+    leaves, treedef = jax.tree_util.tree_flatten(x, is_leaf=_is_number_list)
+    if not leaves:
+        raise ValueError(f"{name} is empty; it must be an array or a pytree of arrays.")
+    arrays = [np.asarray(_array(name, leaf)) for leaf in leaves]
+    for array in arrays:
+        if array.dtype not in (np.float32, np.float64):
+            raise TypeError(
+                f"{name} has dtype {array.dtype}; it must be float32 or float64, "
+                f"for instance np.asarray({name}, float)."
+            )
+        if array.size == 0:
+            raise ValueError(f"{name} has an array of shape {array.shape}; it must not be empty.")
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} contains NaN or infinite values; all must be finite.")
+    return jax.tree_util.tree_unflatten(treedef, arrays)
+
+
+def _array(name: str, leaf: Any) -> Any:
+    """A leaf as an array, or a sentence when it is none."""
+    if isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf):
+        raise ValueError(f"{name} has masked values; remove or fill them first.")
+    if isinstance(leaf, jax.core.Tracer):
+        raise TypeError(f"{name} is a traced array; call mvrc outside of jit, vmap and grad.")
+    if isinstance(leaf, jax.Array):
+        return leaf
+    try:
+        array = np.asarray(leaf)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{name} holds {checks.shown(leaf)}, which is not an array: all rows must have the "
+            f"same length."
+        ) from error
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether JAX computes with it: not text, objects, dates, keys or long doubles."""
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    known = jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_
+    return known and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+
+
+def _all_finite(array: np.ndarray) -> bool:
+    """Whether all numbers are finite, without a temporary of the array's size."""
+    if not jax.dtypes.issubdtype(array.dtype, np.inexact):
+        return True
+    rows = max(1, 2**20 // max(1, array[0].size))
+    return all(bool(np.isfinite(array[i : i + rows]).all()) for i in range(0, array.shape[0], rows))
+
+
+def _is_number_list(node: Any) -> bool:
+    """Lists of numbers, also nested, are arrays; other lists are pytrees."""
+    return isinstance(node, list) and all(
+        isinstance(v, numbers.Number) or _is_number_list(v) for v in node
+    )
+
+
+def one_sample(name: str, data: Any) -> Any:
+    """Shapes of one sample; a stream is asked for two batches to see that it keeps its word."""
+    if not isinstance(data, Stream):
+        return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    for size in (3, 2):
+        batch = shape_of(f"{name}.draw(key, {size})", lambda k, n=size: data.draw(k, n), key)
+        leaves = jax.tree_util.tree_leaves(batch)
+        if not leaves or any(a.ndim == 0 or a.shape[0] != size for a in leaves):
+            shapes = [a.shape for a in leaves]
+            raise ValueError(
+                f"{name}.draw(key, {size}) returned shapes {shapes}; every array must have "
+                f"{size} rows."
+            )
+    traced = jax.make_jaxpr(lambda k: data.draw(k, 2))(key).jaxpr
+    if not any(traced.invars[0] in equation.invars for equation in traced.eqns):
+        raise ValueError(
+            f"{name}.draw(key, size) does not use its key, so all batches would be the same; "
+            f"draw with jax.random and the key, not with NumPy."
+        )
+    return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), batch)
+
+
+def shape_of(call: str, function: Any, *args: Any) -> Any:
+    """Output shapes of a user's function, traced twice; a failure becomes a sentence."""
+    try:
+        first = jax.eval_shape(lambda *a: function(*a), *args)
+        second = jax.eval_shape(lambda *a: function(*a), *args)
+    except Exception as error:
+        got = ", ".join(_describe(arg) for arg in args)
+        raise ValueError(f"{call} failed on {got}: {checks.reason(error)}.") from error
+    if jax.tree_util.tree_map(_spec, first) != jax.tree_util.tree_map(_spec, second):
+        raise ValueError(
+            f"{call} returned {_describe(first)} in one call and {_describe(second)} in the "
+            f"next; its shape must be the same in every call."
+        )
+    return first
+
+
+def check_function(call: str, function: Any, why: str = "", owner: str = "") -> None:
+    """Refuse what cannot be called in that way."""
+    name = call.split("(")[0] + owner
+    if not callable(function):
+        raise TypeError(f"{name} must be a function {call}, not {checks.shown(function)}.")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return
+    try:
+        signature.bind(*call.split(","))
+    except TypeError:
+        taken = checks.cut(str(signature))
+        raise TypeError(f"{name} takes {taken} but is called as {call}{why}.") from None
+
+
+def _spec(leaf: Any) -> tuple[Any, Any]:
+    return (leaf.shape, leaf.dtype)
+
+
+def _describe(tree: Any) -> str:
+    leaves = jax.tree_util.tree_leaves(tree)
+    words = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves[:3]]
+    more = [f"{len(leaves) - 3} more"] if len(leaves) > 3 else []
+    return " and ".join(words + more) or "nothing"
+
+
+def check_inner(y: Any) -> None:
+    """Refuse what g may not return."""
+    leaves = jax.tree_util.tree_leaves(y)
+    if not leaves or sum(elements(leaf) for leaf in leaves) == 0:
+        raise ValueError("inner(x, sample) returned nothing; it must return an array or pytree.")
+    if hasattr(y, "shape") and y.shape == ():
+        raise ValueError(
+            "inner(x, sample) returned a scalar; it must return an array with at least one axis "
+            "or a pytree of arrays, for instance jnp.array([value])."
+        )
+    for leaf in leaves:
+        if not np.issubdtype(leaf.dtype, np.floating):
+            raise TypeError(
+                f"inner(x, sample) returned dtype {leaf.dtype}; it must return floating-point "
+                f"numbers."
+            )
+
+
+def check_outer(value: Any) -> None:
+    """Refuse what f may not return."""
+    leaves = jax.tree_util.tree_leaves(value)
+    if len(leaves) != 1 or leaves[0].shape != ():
+        raise ValueError(
+            f"outer returned {_describe(value)}; it must return a single number (shape ())."
+        )
+    if not np.issubdtype(leaves[0].dtype, np.floating):
+        raise TypeError(f"outer returned dtype {leaves[0].dtype}; it must be floating-point.")
+
+
+def elements(tree: Any) -> int:
+    """Numbers in all arrays of a tree."""
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree_util.tree_leaves(tree))

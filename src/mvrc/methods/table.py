@@ -1,0 +1,60 @@
+"""describe(name) and the table of all methods, both from what the recipes say of themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+from mvrc import checks
+from mvrc.methods import METHODS
+from mvrc.methods.base import About
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """A method in words; print it."""
+
+    name: str
+    rule: str
+    about: About
+    arguments: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        about = self.about
+        return "\n".join(
+            (
+                f"{about.title}: method={self.name!r}, {METHODS[self.name].__name__}"
+                f"({', '.join(self.arguments)})",
+                "",
+                self.rule,
+                "",
+                f"reference    {about.reference}",
+                f"problems     {about.problems}",
+                f"regularizer  {about.regularizer}",
+                f"an epoch     {about.epoch} evaluations of g",
+                f"memory       {about.memory} numbers besides the data",
+                f"complexity   {about.complexity}",
+            )
+        )
+
+
+def describe(name: str) -> Description:
+    """Rule, reference, cost of an epoch, memory and needs of a method of `METHODS`."""
+    checks.choice("name", name, METHODS)
+    recipe = METHODS[name]
+    arguments = [p for p in inspect.signature(recipe).parameters if p != "self"]
+    return Description(name, inspect.getdoc(recipe) or "", recipe.about, tuple(arguments))
+
+
+def markdown_table() -> str:
+    """All methods, one row each, for docs/methods.md."""
+    heads = ("method", "name", "problems", "regulariser", "evaluations of g an epoch",
+             "numbers kept", "complexity")  # fmt: skip
+    rows = [heads, ("---",) * len(heads)]
+    for name, recipe in METHODS.items():
+        about = recipe.about
+        rows.append(
+            (about.title, f"`{name}`", about.problems, about.regularizer, about.epoch,
+             about.memory, about.complexity)
+        )  # fmt: skip
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"

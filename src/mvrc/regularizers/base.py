@@ -1,0 +1,106 @@
+"""What every regulariser is, and what several of them need: numbers, leaves, refusals."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
+
+from mvrc import checks
+
+
+class Regularizer(eqx.Module):
+    """r: x ↦ (−∞, +∞], convex and closed."""
+
+    @abc.abstractmethod
+    def value(self, x: Any) -> jax.Array:
+        """r(x), a scalar; +∞ outside a constraint set."""
+
+    @abc.abstractmethod
+    def prox(self, x: Any, step: Any) -> Any:
+        """argmin_u r(u) + ‖u − x‖² / (2 step)."""
+
+    def check(self, x: Any) -> None:
+        """Raise a ValueError when r cannot be applied to x; called once, outside jit."""
+
+    def __add__(self, other: Regularizer) -> Regularizer:
+        from mvrc.regularizers.sums import add
+
+        return add(self, other) if isinstance(other, Regularizer) else NotImplemented
+
+    def __radd__(self, other: int) -> Regularizer:
+        """0 + r = r, from which `sum` starts."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+
+def number(value: Any) -> Any:
+    """A Python float, or an array for several numbers: leaves, so that jit does not fix them."""
+    try:
+        kind = "given" if isinstance(value, jax.Array) else np.asarray(value).dtype.kind
+    except ValueError:  # ragged lists
+        return value
+    if kind not in "iuf":
+        return value
+    return np.asarray(value) if np.ndim(value) else float(value)
+
+
+def each(function: Callable, x: Any, *numbers: Any) -> Any:
+    """function(leaf, *numbers) for every leaf, the numbers cast to its dtype."""
+
+    def on(leaf: Any) -> jax.Array:
+        leaf = jnp.asarray(leaf)
+        return function(leaf, *(jnp.asarray(value, leaf.dtype) for value in numbers))
+
+    return jax.tree.map(on, x)
+
+
+def total(function: Callable, x: Any, *numbers: Any) -> jax.Array:
+    """Σ function(leaf, *numbers) over the leaves."""
+    return jnp.asarray(sum(jax.tree.leaves(each(function, x, *numbers))))
+
+
+def joint(function: Callable, x: Any, *numbers: Any) -> Any:
+    """function(vector, *numbers) for the vector of all coordinates of x."""
+    vector, unravel = ravel_pytree(x)
+    return unravel(each(function, vector, *numbers).astype(vector.dtype))
+
+
+def refuse_unless(r: Regularizer, name: str, holds: Callable[..., Any], allowed: str) -> None:
+    """A sentence unless the field is a number, or an array of them, for which it holds."""
+    value = getattr(r, name)
+    if isinstance(value, Tracer):
+        return  # not known yet
+    if not (_is_real(value) and holds(np.asarray(value))):
+        owner = type(r).__name__
+        raise ValueError(f"{name} of {owner} must be {allowed}, not {checks.shown(value)}.")
+
+
+def refuse_unless_weight(r: Regularizer, name: str = "weight") -> None:
+    """A sentence unless the field is a weight."""
+    allowed = "a finite number of at least 0"
+    refuse_unless(r, name, lambda w: w.ndim == 0 and 0 <= w < np.inf, allowed)
+
+
+def refuse_unless_axes(r: Regularizer, x: Any, axes: int, noun: str) -> None:
+    """A sentence unless x is one array with so many axes."""
+    if not jax.tree_util.all_leaves([x]) or np.ndim(x) != axes:
+        name = type(r).__name__
+        raise ValueError(f"x of {name} must be one {noun} (ndim = {axes}), not {shapes(x)}.")
+
+
+def shapes(x: Any) -> str:
+    """'of shape …', in the structure of x."""
+    return f"of shape {checks.cut(str(jax.tree.map(np.shape, x)))}"
+
+
+def _is_real(value: Any) -> bool:
+    if not isinstance(value, np.ndarray | jax.Array):
+        return isinstance(value, float)
+    return any(jax.dtypes.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer))

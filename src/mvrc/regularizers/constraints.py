@@ -1,0 +1,189 @@
+"""Constraint sets C as regularisers: r = 0 on C and +∞ elsewhere; the prox is the projection."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+
+from mvrc import checks
+from mvrc.regularizers.base import Regularizer, joint, number, refuse_unless, shapes
+
+# A point counts as inside a set up to this many roundings: a projection makes a few, and the
+# running averages of projected points that momentum methods keep make more.
+_ROUNDINGS = 1000
+
+
+class Constraint(Regularizer):
+    """r(x) = 0 on a closed convex set C, +∞ elsewhere; prox(x, step) = P_C(x) for every step.
+
+    x counts as inside when max|x − P_C(x)| ≤ 1000 ε max|x|, with ε the precision of its dtype.
+    """
+
+    @abc.abstractmethod
+    def project(self, x: Any) -> Any:
+        """P_C(x) = argmin_{u ∈ C} ‖u − x‖."""
+
+    def value(self, x: Any) -> jax.Array:
+        point, _ = ravel_pytree(x)
+        nearest, _ = ravel_pytree(self.project(x))
+        eps = max(float(jnp.finfo(jnp.asarray(leaf).dtype).eps) for leaf in jax.tree.leaves(x))
+        gap = jnp.max(jnp.abs(point - nearest))
+        inside = jnp.isfinite(gap) & (gap <= _ROUNDINGS * eps * jnp.max(jnp.abs(point)))
+        return jnp.where(inside, 0.0, jnp.inf).astype(point.dtype)
+
+    def prox(self, x: Any, step: Any) -> Any:
+        return self.project(x)
+
+
+def _numbers(tree: Any) -> Any:
+    """The bounds of a box; here a list of numbers is one array, a list of lists a pytree of x's."""
+    return jax.tree.map(number, tree, is_leaf=_is_flat_list)
+
+
+def _is_flat_list(node: Any) -> bool:
+    return isinstance(node, list) and all(isinstance(v, int | float) for v in node)
+
+
+@checks.explain_init
+class Box(Constraint):
+    """C = {x : lower ≤ x ≤ upper}; P_C(x) = min(max(x, lower), upper).
+
+    Args:
+        lower, upper: a number or array for every array of x, or a pytree with the structure of x;
+            ±inf where there is no bound.
+    """
+
+    lower: Any = eqx.field(converter=_numbers)
+    upper: Any = eqx.field(converter=_numbers)
+
+    def __check_init__(self) -> None:
+        lower = _spread(self.lower, self.upper)
+        if not _all(_ordered, lower, _spread(self.upper, lower)):
+            raise ValueError(
+                f"lower and upper of Box must be numbers, arrays or pytrees of one structure, with "
+                f"lower <= upper everywhere and no NaN, not "
+                f"{checks.shown(self.lower)} and {checks.shown(self.upper)}."
+            )
+
+    def check(self, x: Any) -> None:
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if not _all(_fits, x, _spread(bound, x)):
+                raise ValueError(
+                    f"{name} of Box must be a number or have the structure and shapes of x, "
+                    f"{shapes(x)}, not {shapes(bound)}."
+                )
+
+    def project(self, x: Any) -> Any:
+        from optax.projections import projection_box
+
+        def bound(number: Any) -> Any:
+            spread = _spread(number, x)
+            return jax.tree.map(lambda leaf, b: jnp.asarray(b, leaf.dtype), x, spread)
+
+        x = jax.tree.map(jnp.asarray, x)
+        return projection_box(x, bound(self.lower), bound(self.upper))
+
+
+@checks.explain_init
+class NonNegative(Constraint):
+    """C = {x : x ≥ 0}; P_C(x) = max(x, 0)."""
+
+    def project(self, x: Any) -> Any:
+        from optax.projections import projection_non_negative
+
+        return projection_non_negative(jax.tree.map(jnp.asarray, x))
+
+
+@checks.explain_init
+class Simplex(Constraint):
+    """C = {x : x ≥ 0, Σᵢ xᵢ = radius}; P_C(x) = max(x − τ, 0) with τ such that the sum is right."""
+
+    radius: ArrayLike = eqx.field(converter=number, default=1.0)
+
+    def __check_init__(self) -> None:
+        _refuse_unless_radius(self)
+
+    def project(self, x: Any) -> Any:
+        return joint(_project_simplex, x, self.radius)
+
+
+@checks.explain_init
+class L1Ball(Constraint):
+    """C = {x : ‖x‖₁ ≤ radius}; P_C(x) = x inside, else sign(x) P_Simplex(|x|)."""
+
+    radius: ArrayLike = eqx.field(converter=number)
+
+    def __check_init__(self) -> None:
+        _refuse_unless_radius(self)
+
+    def project(self, x: Any) -> Any:
+        def project(vector: jax.Array, radius: jax.Array) -> jax.Array:
+            sizes = jnp.abs(vector)
+            outside = jnp.sign(vector) * _project_simplex(sizes, radius)
+            return jnp.where(jnp.sum(sizes) <= radius, vector, outside)
+
+        return joint(project, x, self.radius)
+
+
+@checks.explain_init
+class L2Ball(Constraint):
+    """C = {x : ‖x‖ ≤ radius}; P_C(x) = x radius / max(‖x‖, radius)."""
+
+    radius: ArrayLike = eqx.field(converter=number)
+
+    def __check_init__(self) -> None:
+        _refuse_unless_radius(self)
+
+    def project(self, x: Any) -> Any:
+        from optax.projections import projection_l2_ball
+
+        return joint(projection_l2_ball, x, self.radius)
+
+
+def _project_simplex(x: jax.Array, radius: jax.Array) -> jax.Array:
+    """The projection ignores a shift of x; with max(x) = 0 it is exact however large x is."""
+    from optax.projections import projection_simplex
+
+    return projection_simplex(x - jnp.max(x), radius)
+
+
+def _refuse_unless_radius(r: Regularizer) -> None:
+    allowed = "a finite number above 0"
+    refuse_unless(r, "radius", lambda w: w.ndim == 0 and 0 < w < np.inf, allowed)
+
+
+def _spread(bound: Any, tree: Any) -> Any:
+    """A single number or array, repeated for every leaf of the tree."""
+    return jax.tree.map(lambda _: bound, tree) if jax.tree_util.all_leaves([bound]) else bound
+
+
+def _ordered(lower: Any, upper: Any) -> bool:
+    if isinstance(lower, Tracer) or isinstance(upper, Tracer):
+        return True  # not known yet
+    low, high = np.asarray(lower), np.asarray(upper)
+    return bool(np.all((low <= high) & (low < np.inf) & (high > -np.inf)))
+
+
+def _fits(leaf: Any, bound: Any) -> bool:
+    return np.broadcast_shapes(np.shape(leaf), np.shape(bound)) == np.shape(leaf)
+
+
+def _all(holds: Callable[..., bool], *trees: Any) -> bool:
+    """Whether it holds leaf by leaf, which trees of different structure do not."""
+    structures: list[Any] = [jax.tree.structure(tree) for tree in trees]
+    if any(structure != structures[0] for structure in structures):
+        return False
+    try:
+        leaves = jax.tree.leaves(jax.tree.map(holds, *trees))
+    except (TypeError, ValueError):  # not numbers, or not of one shape
+        return False
+    return bool(leaves) and all(leaves)

@@ -1,0 +1,195 @@
+"""Penalties: norms and squares of x, of its groups of coordinates and of its singular values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+
+from mvrc import checks
+from mvrc.regularizers.base import (
+    Regularizer,
+    each,
+    joint,
+    number,
+    refuse_unless,
+    refuse_unless_axes,
+    refuse_unless_weight,
+    total,
+)
+
+
+@checks.explain_init
+class Zero(Regularizer):
+    """r(x) = 0; prox(x, step) = x."""
+
+    def value(self, x: Any) -> jax.Array:
+        return total(lambda leaf: jnp.zeros((), leaf.dtype), x)
+
+    def prox(self, x: Any, step: Any) -> Any:
+        return jax.tree.map(jnp.asarray, x)
+
+
+@checks.explain_init
+class L1(Regularizer):
+    """r(x) = weight ‖x‖₁; prox(x, step) = sign(x) max(|x| − step·weight, 0)."""
+
+    weight: ArrayLike = eqx.field(converter=number)
+
+    def __check_init__(self) -> None:
+        refuse_unless_weight(self)
+
+    def value(self, x: Any) -> jax.Array:
+        return total(lambda leaf, weight: weight * jnp.sum(jnp.abs(leaf)), x, self.weight)
+
+    def prox(self, x: Any, step: Any) -> Any:
+        return each(lambda leaf, weight, s: _shrink(leaf, s * weight), x, self.weight, step)
+
+
+@checks.explain_init
+class L2(Regularizer):
+    """r(x) = (weight/2) ‖x‖²; prox(x, step) = x / (1 + step·weight)."""
+
+    weight: ArrayLike = eqx.field(converter=number)
+
+    def __check_init__(self) -> None:
+        refuse_unless_weight(self)
+
+    def value(self, x: Any) -> jax.Array:
+        return total(lambda leaf, weight: weight / 2 * jnp.sum(leaf**2), x, self.weight)
+
+    def prox(self, x: Any, step: Any) -> Any:
+        return each(lambda leaf, weight, s: leaf / (1 + s * weight), x, self.weight, step)
+
+
+@checks.explain_init
+class ElasticNet(Regularizer):
+    """r(x) = l1 ‖x‖₁ + (l2/2) ‖x‖²; prox(x, step) = prox_{l1‖·‖₁}(x, step) / (1 + step·l2)."""
+
+    l1: ArrayLike = eqx.field(converter=number)
+    l2: ArrayLike = eqx.field(converter=number)
+
+    def __check_init__(self) -> None:
+        refuse_unless_weight(self, "l1")
+        refuse_unless_weight(self, "l2")
+
+    def value(self, x: Any) -> jax.Array:
+        return L1(self.l1).value(x) + L2(self.l2).value(x)
+
+    def prox(self, x: Any, step: Any) -> Any:
+        return L2(self.l2).prox(L1(self.l1).prox(x, step), step)
+
+
+class GroupL2(Regularizer):
+    """r(x) = Σ_g weight_g ‖x_g‖; prox(x, step)_g = max(1 − step·weight_g/‖x_g‖, 0) x_g.
+
+    Args:
+        weight: one number, or an array with one number per group.
+        groups: a partition of the coordinates of x (of all its arrays, in the order of
+            `ravel_pytree`): a label per coordinate, as in [0, 0, 1, 1, 2], groups then being
+            ordered by label; or lists of coordinates, as in [[0, 1], [2, 3], [4]].
+    """
+
+    weight: ArrayLike = eqx.field(converter=number)
+    labels: ArrayLike  # group number of each coordinate
+    count: int = eqx.field(static=True)  # of groups
+
+    @checks.explain_keywords
+    def __init__(self, weight: Any, groups: Any) -> None:
+        self.weight = weight
+        self.labels, self.count = _partition(groups)
+
+    def __check_init__(self) -> None:
+        def holds(weight: np.ndarray) -> Any:
+            return weight.shape in ((), (self.count,)) and np.all((weight >= 0) & (weight < np.inf))
+
+        allowed = f"a finite number of at least 0, or an array of {self.count} such (one a group)"
+        refuse_unless(self, "weight", holds, allowed)
+
+    def check(self, x: Any) -> None:
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+        if size != np.size(self.labels):
+            raise ValueError(
+                f"groups of GroupL2 cover {np.size(self.labels)} coordinates; they must cover "
+                f"the {size} of x."
+            )
+
+    def value(self, x: Any) -> jax.Array:
+        vector, _ = ravel_pytree(x)
+        return jnp.sum(jnp.asarray(self.weight, vector.dtype) * self._norms(vector))
+
+    def prox(self, x: Any, step: Any) -> Any:
+        def shrink(vector: jax.Array, weight: jax.Array, step: jax.Array) -> jax.Array:
+            norms = jnp.maximum(self._norms(vector), jnp.finfo(vector.dtype).tiny)
+            return jnp.maximum(1 - step * weight / norms, 0)[self.labels] * vector
+
+        return joint(shrink, x, self.weight, step)
+
+    def _norms(self, vector: jax.Array) -> jax.Array:
+        return jnp.sqrt(jax.ops.segment_sum(vector**2, self.labels, self.count))
+
+
+@checks.explain_init
+class Nuclear(Regularizer):
+    """r(X) = weight Σᵢ σᵢ(X) for a matrix X = U diag(σ) Vᵀ; the prox is that of L1 on σ."""
+
+    weight: ArrayLike = eqx.field(converter=number)
+
+    def __check_init__(self) -> None:
+        refuse_unless_weight(self)
+
+    def check(self, x: Any) -> None:
+        refuse_unless_axes(self, x, 2, "matrix")
+
+    def value(self, x: Any) -> jax.Array:
+        return L1(self.weight).value(jnp.linalg.svd(x, compute_uv=False))
+
+    def prox(self, x: Any, step: Any) -> Any:
+        left, singular, right = jnp.linalg.svd(x, full_matrices=False)
+        shrunk = L1(self.weight).prox(singular, step)
+        return jnp.matmul(left * shrunk, right, precision="highest")
+
+
+def _shrink(x: jax.Array, threshold: jax.Array) -> jax.Array:
+    return x - jnp.clip(x, -threshold, threshold)
+
+
+def _partition(groups: Any) -> tuple[np.ndarray, int]:
+    """Group numbers 0, 1, … of the coordinates, and how many groups there are."""
+    try:
+        nested = isinstance(groups, Sequence) and any(np.ndim(group) for group in groups)
+        found = _from_lists(groups) if nested else _from_labels(groups)
+    except (TypeError, ValueError):  # ragged, or nothing like an array
+        found = None
+    if found is None:
+        raise ValueError(
+            f"groups of GroupL2 must be a whole-number label per coordinate, or lists of "
+            f"coordinates that name each of 0, …, d − 1 once, not {checks.shown(groups)}."
+        )
+    return found
+
+
+def _from_labels(groups: Any) -> tuple[np.ndarray, int] | None:
+    labels = np.asarray(groups)
+    if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "iu":
+        return None
+    names, numbers = np.unique(labels, return_inverse=True)
+    return numbers, names.size
+
+
+def _from_lists(groups: Any) -> tuple[np.ndarray, int] | None:
+    members = [np.asarray(group).ravel() for group in groups]
+    if any(member.size and member.dtype.kind not in "iu" for member in members):
+        return None
+    every = np.concatenate(members).astype(int)
+    if not np.array_equal(np.sort(every), np.arange(every.size)):
+        return None
+    numbers = np.empty(every.size, dtype=int)
+    numbers[every] = np.repeat(np.arange(len(members)), [member.size for member in members])
+    return numbers, len(members)

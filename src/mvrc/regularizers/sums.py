@@ -1,0 +1,80 @@
+"""Sums of regularisers, for the pairs whose prox is known."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import jax
+
+from mvrc.regularizers.base import Regularizer
+from mvrc.regularizers.constraints import Box, NonNegative
+from mvrc.regularizers.penalties import L1, L2, ElasticNet, GroupL2, Nuclear, Zero
+from mvrc.regularizers.total_variation import TotalVariation1D
+
+
+class Sum(Regularizer):
+    """r = Σₖ rₖ, made by `+`, for terms whose prox is that of one after that of the other.
+
+    Each term is applied to the result of the one before. A quadratic r₁ = (w/2)‖·‖² comes first
+    and leaves the step s/(1 + s w) to the rest: completing the square,
+    prox_{r₁+r}(x, s) = prox_r(x/(1 + s w), s/(1 + s w)) for every r.
+    """
+
+    terms: tuple[Regularizer, ...]  # in the order of application
+
+    def check(self, x: Any) -> None:
+        for term in self.terms:
+            term.check(x)
+
+    def value(self, x: Any) -> jax.Array:
+        return functools.reduce(operator.add, (term.value(x) for term in self.terms))
+
+    def prox(self, x: Any, step: Any) -> Any:
+        for term in self.terms:
+            x = term.prox(x, step)
+            if isinstance(term, L2):
+                step = step / (1 + step * term.weight)
+        return x
+
+
+# Pairs for which prox_{r₁+r₂} = prox_{r₂} ∘ prox_{r₁}: the fused lasso (Friedman et al. 2007), the
+# sparse group lasso (Friedman et al. 2010), and intervals, coordinate by coordinate.
+_IN_TURN = ((TotalVariation1D, L1), (L1, GroupL2), (L1, NonNegative), (L1, Box))
+_ADDITIVE = (L1, L2, Nuclear, TotalVariation1D)  # the sum of two is one with the sum of weights
+
+
+def add(a: Regularizer, b: Regularizer) -> Regularizer:
+    """a + b, simplified; refused when its prox is not known."""
+    terms: dict[Any, Any] = {}
+    parts: tuple[Any, ...] = _terms(a) + _terms(b)
+    for i, term in enumerate(parts):
+        kind = type(term)
+        key = kind if kind in _ADDITIVE else i
+        terms[key] = kind(terms[key].weight + term.weight) if key in terms else term
+    square = [terms.pop(L2)] if L2 in terms else []
+    rest = list(terms.values())
+    if len(rest) > 1:
+        kinds = {type(term): term for term in rest}
+        order = [pair for pair in _IN_TURN if len(rest) == 2 and set(pair) == set(kinds)]
+        if not order:
+            raise TypeError(
+                f"The prox of {_name(a)} + {_name(b)} is not known in closed form; give the prox "
+                f"of the sum yourself with Custom(value, prox)."
+            )
+        rest = [kinds[kind] for kind in order[0]]
+    if square and len(rest) == 1 and isinstance(rest[0], L1):
+        return ElasticNet(rest[0].weight, square[0].weight)
+    both = (*square, *rest)
+    return Sum(both) if len(both) > 1 else (both or (Zero(),))[0]
+
+
+def _terms(r: Regularizer) -> tuple[Regularizer, ...]:
+    if isinstance(r, ElasticNet):
+        return (L1(r.l1), L2(r.l2))
+    return r.terms if isinstance(r, Sum) else () if isinstance(r, Zero) else (r,)
+
+
+def _name(r: Regularizer) -> str:
+    return " + ".join(map(_name, r.terms)) if isinstance(r, Sum) else type(r).__name__

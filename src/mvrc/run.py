@@ -1,0 +1,370 @@
+"""The loop: between epochs it measures (off the clock, off the count), records, saves and stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from mvrc import checks, methods
+from mvrc.checkpoint import Checkpoint, fingerprint
+from mvrc.engine import Core, Epoch, compile_epoch, first_core
+from mvrc.estimation import default_step_size
+from mvrc.metrics import measure_flat
+from mvrc.oracle import Counts, Geometry
+from mvrc.problem import Composition
+from mvrc.progress import Bar
+from mvrc.result import History, Result, Status
+
+OUTPUTS = ("last", "random", "best")
+
+
+class State(NamedTuple):
+    """The whole state of a run, one pytree; in `minimize_many` with a leading axis of seeds."""
+
+    core: Core  # what an epoch maps to itself
+    counts: np.ndarray  # evaluations so far, in the order of Counts
+    seconds: np.ndarray  # time of the algorithm so far
+    best_point: np.ndarray  # flat x with the lowest recorded objective
+    best_objective: np.ndarray
+
+
+class Info(NamedTuple):
+    """What a callback sees after each measurement."""
+
+    epoch: int
+    x: Any
+    objective: float
+    gradient_mapping: float
+    counts: Counts
+    seconds: float
+    history: History
+
+
+@dataclasses.dataclass(frozen=True)
+class Stop:
+    """When to stop; whatever comes first."""
+
+    epochs: int | None
+    samples: int | None
+    seconds: float | None
+    tol: float | None
+
+    @classmethod
+    def checked(cls, epochs: Any, samples: Any, seconds: Any, tol: Any) -> Stop:
+        """From the user's arguments; 100 epochs when nothing limits the run."""
+        if epochs is None and samples is None and seconds is None:
+            epochs = 100
+        return cls(
+            None if epochs is None else checks.whole("epochs", epochs, least=0),
+            None if samples is None else checks.whole("samples", samples),
+            None if seconds is None else checks.positive("seconds", seconds),
+            None if tol is None else checks.positive("tol", tol),
+        )
+
+    def spent(self, epoch: int, samples: int, seconds: float) -> Status | None:
+        """The limit that has been reached, if any."""
+        if self.epochs is not None and epoch >= self.epochs:
+            return Status.EPOCHS
+        if self.samples is not None and samples >= self.samples:
+            return Status.SAMPLES
+        if self.seconds is not None and seconds >= self.seconds:
+            return Status.SECONDS
+        return None
+
+
+class Run:
+    """One call of minimize or minimize_many: prepared here, looped in `solve`."""
+
+    def __init__(
+        self,
+        problem: Any,
+        x0: Any,
+        method: Any,
+        seeds: list[int],
+        lanes: int | None,  # None: one run without a leading axis
+        stop: Stop,
+        record_every: Any,
+        output: Any,
+        callback: Any,
+        progress: Any,
+        checkpoint: Any,
+        checkpoint_every: Any,
+    ) -> None:
+        if not isinstance(problem, Composition):
+            raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")
+        _check_callback(callback)
+        _check_checkpoint(checkpoint, checkpoint_every)
+        self.problem, self.seeds, self.lanes, self.stop = problem, seeds, lanes, stop
+        self.record_every = checks.whole("record_every", record_every)
+        self.output = checks.choice("output", output, OUTPUTS)
+        self.callback, self.progress = callback, progress
+        self.checkpoint_every = checks.whole("checkpoint_every", checkpoint_every or 1)
+        self.x0 = problem.start(x0)
+        recipe = methods.find(method)
+        with problem.precision(self.x0):
+            self.geometry: Geometry = problem.geometry(self.x0)
+            self.method = recipe.resolve(
+                problem, self.geometry, lambda: default_step_size(problem, self.x0)
+            )
+            _check_step(self.method.scheme.step_size, self.geometry)
+            self.checkpoint: Checkpoint | None = None
+            if checkpoint is not None:
+                described = fingerprint(
+                    problem, self.geometry, self.x0, self.method,
+                    {"seeds": seeds, "lanes": lanes, "output": output,
+                     "record_every": record_every},
+                )  # fmt: skip
+                self.checkpoint = Checkpoint(Path(checkpoint), described)
+
+    def solve(self) -> list[Result]:
+        with self.problem.precision(self.x0):
+            return self._solve()
+
+    def _solve(self) -> list[Result]:
+        state, rows = self._first()
+        if self.checkpoint is not None:
+            state, rows = self.checkpoint.load(state, rows)
+            state = state._replace(core=jax.device_put(state.core))
+            # A row off the grid was the end of an earlier call, not part of this run's history.
+            rows = [row for row in rows if row["epoch"] % self.record_every == 0]
+        bar = Bar(self.progress, self.stop)
+        status: Status | None = None
+        with bar:
+            try:
+                if not rows:
+                    state, rows = self._record(state, rows)
+                    _check_start(rows[0])
+                status = self._end(state, rows)
+                compiled = None
+                while status is None:
+                    if compiled is None:  # not when a finished run is merely read back
+                        compiled = compile_epoch(
+                            self.problem, self.geometry, self.method, state.core, self.lanes
+                        )
+                    state, rows, status = self._advance(compiled, state, rows)
+                    bar.update(rows[-1], int(np.max(state.core.epoch)))
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        if self.checkpoint is not None:
+            self.checkpoint.save(state, rows)
+        return self._results(state, rows, status)
+
+    def _advance(
+        self, compiled: Epoch, state: State, rows: list[Any]
+    ) -> tuple[State, list[Any], Status | None]:
+        """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""
+        start = time.perf_counter()
+        core, finite = compiled.run(state.core)
+        healthy = bool(np.any(finite))  # waits for the epoch
+        seconds = state.seconds + (time.perf_counter() - start)
+        if not healthy:
+            return state, rows, Status.DIVERGED
+        state = state._replace(
+            core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
+        )
+        epoch = int(np.max(core.epoch))
+        if epoch % self.record_every == 0:
+            state, rows = self._record(state, rows)
+            asked = self._ask(state, rows)
+            status = self._end(state, rows) or asked
+        else:
+            status = self._spent(state)
+        if self.checkpoint is not None and epoch % self.checkpoint_every == 0:
+            self.checkpoint.save(state, rows)
+        return state, rows, status
+
+    def _first(self) -> tuple[State, list[Any]]:
+        flat = self.geometry.x.flatten(self.x0)
+        random = self.output == "random"
+        core, counts = first_core(
+            self.problem, self.geometry, self.method, flat, self.seeds, self.lanes, random
+        )
+        shape = () if self.lanes is None else (self.lanes,)
+        best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
+        return State(
+            core, np.array(counts, np.int64), np.zeros(()), best, np.full(shape, np.inf)
+        ), []
+
+    def _measure(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
+        objective, mapping, _ = measure_flat(
+            self.problem, self.geometry, points, self.method.scheme.step_size, self.lanes
+        )
+        return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
+
+    def _row(self, state: State, points: Any) -> dict[str, Any]:
+        objective, mapping = self._measure(points)
+        return {
+            "epoch": int(np.max(state.core.epoch)),
+            **{name: int(n) for name, n in zip(Counts._fields, state.counts, strict=True)},
+            "seconds": float(state.seconds),
+            "objective": objective,
+            "gradient_mapping": mapping,
+        }
+
+    def _record(self, state: State, rows: list[Any]) -> tuple[State, list[Any]]:
+        points = self.method.scheme.point(state.core.scheme)
+        row = self._row(state, points)
+        better = row["objective"] < state.best_objective
+        state = state._replace(
+            best_point=np.where(better[..., None], np.asarray(points), state.best_point),
+            best_objective=np.where(better, row["objective"], state.best_objective),
+        )
+        return state, [*rows, row]
+
+    def _spent(self, state: State) -> Status | None:
+        return self.stop.spent(
+            int(np.max(state.core.epoch)), int(state.counts[0]), float(state.seconds)
+        )
+
+    def _end(self, state: State, rows: list[Any]) -> Status | None:
+        row = rows[-1]
+        if not np.isfinite(row["objective"]).any() and row["epoch"] > 0:
+            return Status.DIVERGED
+        if self.stop.tol is not None and np.all(row["gradient_mapping"] <= self.stop.tol):
+            return Status.CONVERGED
+        return self._spent(state)
+
+    def _ask(self, state: State, rows: list[Any]) -> Status | None:
+        if self.callback is None:
+            return None
+        row = rows[-1]
+        info = Info(
+            row["epoch"],
+            self._tree(self.method.scheme.point(state.core.scheme)),
+            float(row["objective"]),
+            float(row["gradient_mapping"]),
+            Counts(*(int(n) for n in state.counts)),
+            row["seconds"],
+            History([_lane_row(r, None) for r in rows]),
+        )
+        answer = self.callback(info)
+        return Status.CALLBACK if answer is not None and np.any(answer) else None
+
+    def _tree(self, flat: Any) -> Any:
+        return self.geometry.x.unflatten(np.asarray(flat))
+
+    def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
+        if status is not Status.DIVERGED and (
+            not rows or rows[-1]["epoch"] != int(np.max(state.core.epoch))
+        ):
+            points = self.method.scheme.point(state.core.scheme)
+            rows = [*rows, self._row(state, points)]
+        chosen = self._outputs(state, rows, status)
+        objective, mapping = self._measure(jax.device_put(chosen))
+        results = []
+        for lane in [None] if self.lanes is None else range(self.lanes):
+            history = History([_lane_row(row, lane) for row in rows])
+            own = State(
+                _at(state.core, lane),
+                state.counts,
+                state.seconds,
+                _at(state.best_point, lane),
+                _at(state.best_objective, lane),
+            )
+            ended = status
+            if not np.isfinite(history.rows[-1]["objective"]) and len(history) > 1:
+                ended = Status.DIVERGED
+            results.append(
+                Result(
+                    x=self._tree(_at(chosen, lane)),
+                    objective=float(_at(objective, lane)),
+                    gradient_mapping=float(_at(mapping, lane)),
+                    status=ended,
+                    message=self._message(ended, history),
+                    history=history,
+                    counts=Counts(*(int(n) for n in state.counts)),
+                    seconds=float(state.seconds),
+                    step_size=float(self.method.scheme.step_size),
+                    state=own,
+                )
+            )
+        return results
+
+    def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
+        """The flat point(s) that the run returns."""
+        last = np.asarray(self.method.scheme.point(state.core.scheme))
+        final = np.asarray(rows[-1]["objective"])
+        if self.output == "random" and status is not Status.DIVERGED:
+            assert state.core.output is not None
+            made = np.asarray(state.core.output.offered)[..., None] > 0
+            return np.where(made, np.asarray(state.core.output.point), last)
+        use_best = ~np.isfinite(final)
+        if status is Status.DIVERGED:
+            use_best = np.ones_like(use_best)
+        if self.output == "best":
+            use_best = use_best | (state.best_objective < final)
+        return np.where(use_best[..., None], state.best_point, last)
+
+    def _message(self, status: Status, history: History) -> str:
+        first, last = history.rows[0], history.rows[-1]
+        if status is Status.DIVERGED:
+            best = min((r for r in history if np.isfinite(r["objective"])),
+                       key=lambda r: r["objective"], default=first)  # fmt: skip
+            return (
+                f"{status.value} It happened after epoch {last['epoch']}; x is the best point "
+                f"recorded, of epoch {best['epoch']}. Try a step_size below "
+                f"{self.method.scheme.step_size:.3g}."
+            )
+        return (
+            f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
+            f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
+            f"{last['gradient_mapping']:.3g}."
+        )
+
+
+def _check_callback(callback: Any) -> None:
+    if callback is None:
+        return
+    try:
+        inspect.signature(callback).bind(None)
+    except TypeError:
+        raise TypeError(
+            f"callback must be a function of one argument, the Info of a row, not "
+            f"{checks.shown(callback)}."
+        ) from None
+    except ValueError:  # a built-in without a signature
+        return
+
+
+def _check_checkpoint(checkpoint: Any, every: Any) -> None:
+    if checkpoint is None:
+        if every is not None:
+            raise ValueError(f"checkpoint_every is {every!r} but no checkpoint folder is given.")
+        return
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise TypeError(f"checkpoint must be the path of a folder, not {checks.shown(checkpoint)}.")
+
+
+def _check_step(step: float, geometry: Geometry) -> None:
+    dtype = geometry.x.dtype
+    if np.asarray(step, dtype) < np.finfo(dtype).tiny:
+        raise ValueError(
+            f"step_size is {step:.3g}, which is 0 in x0's dtype {dtype}; it must be larger."
+        )
+
+
+def _check_start(row: dict[str, Any]) -> None:
+    """An infinite objective is an infeasible x0, which the first prox mends; NaN is a mistake."""
+    if np.isnan(row["objective"]).any():
+        raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
+    if not np.isfinite(row["gradient_mapping"]).all():
+        raise ValueError(
+            "x0 gives a gradient that is not finite, as a root, log or norm does at 0; start "
+            "elsewhere (problem.check(x0) says which derivative it is)."
+        )
+
+
+def _at(tree: Any, lane: int | None) -> Any:
+    return tree if lane is None else jax.tree_util.tree_map(lambda a: a[lane], tree)
+
+
+def _lane_row(row: dict[str, Any], lane: int | None) -> dict[str, Any]:
+    own = {name: float(_at(row[name], lane)) for name in ("objective", "gradient_mapping")}
+    return {**row, **own}

@@ -223,7 +223,7 @@ METHOD_CASES = {
             "ascgd", mvrc.ASCGD, converges=False, epochs=300, smooth_only=True, nonconvex_step=0.5
         ),
         MethodCase("asc-pg", mvrc.ASCPG, converges=False, epochs=300),
-        MethodCase("scsc", mvrc.SCSC, converges=False, epochs=300, step=0.02),
+        MethodCase("scsc", mvrc.SCSC, converges=False, epochs=300),
         MethodCase("storm", mvrc.STORM, converges=False, epochs=300, matrix_free=True),
         MethodCase("nasa", mvrc.NASA, converges=False, epochs=300),
         MethodCase("proximal-gradient", mvrc.ProximalGradient, draws=False, step=0.5),

@@ -28,6 +28,14 @@ def proximal(case, prox):
         yield x
 
 
+def falling(case, prox, power):
+    x, k = case.x0, 0
+    while True:
+        k += 1
+        x = prox(x - ETA * k**-power * exact(case, x), ETA * k**-power)
+        yield x
+
+
 def katyusha(case, prox):
     snapshot = y = z = case.x0
     theta = 1 / (12 * PERIOD)
@@ -119,7 +127,7 @@ TWINS = {
     "sarah-c": proximal,
     "nested-spider": proximal,
     "proximal-gradient": proximal,
-    "scsc": proximal,
+    "scsc": lambda case, prox: falling(case, prox, 0.5),
     "katyusha": katyusha,
     "spider-admm": admm,
     "scgd": scgd,
@@ -203,7 +211,7 @@ def test_linear_outer_makes_c_saga_prox_saga(size):
 
 PLAIN = {
     "scgd": mvrc.SCGD(ETA, 0.0, mvrc.Power(1.0), batch_size=6, period=6),
-    "scsc": mvrc.SCSC(ETA, 1.0, batch_size=6, period=6),
+    "scsc": mvrc.SCSC(ETA, 1.0, 0.0, batch_size=6, period=6),
     "storm": mvrc.STORM(ETA, 0.0, mvrc.Power(1.0), epsilon=None, batch_size=6, period=6),
     "storm matrix-free": mvrc.STORM(
         ETA, 0.0, mvrc.Power(1.0), epsilon=None, batch_size=6, period=6, jacobian="free"

@@ -113,8 +113,9 @@ def estimate_constants(
         raise ValueError(
             f"f or g is not finite somewhere within radius {radius} of x; use a smaller radius."
         )
-    floor = np.finfo(geometry.x.dtype).tiny
-    return Constants(**{k: max(v, floor) for k, v in numbers._asdict().items()})
+    floor = float(np.finfo(geometry.x.dtype).tiny)  # l_f and l_g must not vanish
+    slopes = {"l_f": max(numbers.l_f, floor), "l_g": max(numbers.l_g, floor)}
+    return Constants(**{**numbers._asdict(), **slopes})
 
 
 def _bounds(

@@ -7,7 +7,6 @@ import numbers
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mvrc import checks, precision
@@ -39,7 +38,8 @@ def data(name: str, given: Any) -> Any:
         if not _all_finite(np.asarray(array)):
             raise ValueError(f"{name} contains NaN or infinite values; remove or fill them first.")
     with precision.follow(arrays):
-        kept = [jnp.asarray(array) for array in arrays]
+        # Not jnp.asarray, which copies: device_put uses 64-byte aligned memory in place.
+        kept = [jax.device_put(array) for array in arrays]
     for array, new in zip(arrays, kept, strict=True):
         if array.dtype.kind in "iu" and array.dtype != new.dtype and array.size:
             least, most = np.iinfo(new.dtype).min, np.iinfo(new.dtype).max

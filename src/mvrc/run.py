@@ -105,7 +105,9 @@ class Run:
         self.record_every = checks.whole("record_every", record_every)
         self.output = checks.choice("output", output, OUTPUTS)
         self.callback, self.progress = callback, progress
-        self.checkpoint_every = checks.whole("checkpoint_every", checkpoint_every or 1)
+        self.checkpoint_every = checks.whole(
+            "checkpoint_every", 1 if checkpoint_every is None else checkpoint_every
+        )
         self.x0 = problem.start(x0)
         recipe = methods.find(method)
         with problem.precision(self.x0):

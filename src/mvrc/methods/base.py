@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
+import inspect
 import math
+import numbers
 import os
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
@@ -19,7 +22,7 @@ from mvrc.operators import Composed
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
-from mvrc.schedules import MomentumSchedule, Power
+from mvrc.schedules import Constant, MomentumSchedule, Power
 from mvrc.schemes import AdmmScheme, ProximalScheme, Scheme
 
 
@@ -50,23 +53,29 @@ class Recipe(eqx.Module):
 
 
 class NamedRecipe(Recipe):
-    """A recipe of `METHODS`: plain fields, checked here by their names."""
+    """A recipe of `METHODS`: plain fields, and what a table says of it."""
 
     about: ClassVar[About]
-
-    def __check_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None and field.name in _CHECKS:
-                _CHECKS[field.name](field.name, value)
 
 
 R = TypeVar("R", bound=type)
 
 
 def recipe(cls: R) -> R:
-    """Give a recipe's generated __init__ the helpful answers to wrong keywords."""
-    cls.__init__ = checks.explain_keywords(cls.__init__)  # type: ignore[misc]
+    """Check a recipe's arguments by their names before its generated __init__ takes them."""
+    generated = cls.__init__  # type: ignore[misc]
+    signature = inspect.signature(generated)
+
+    @functools.wraps(generated)
+    def checked(*args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs).arguments
+        for name, value in given.items():
+            optional = signature.parameters[name].default is None
+            if name in _CHECKS and not (value is None and optional):
+                given[name] = _CHECKS[name](name, value)
+        generated(**given)
+
+    cls.__init__ = checks.explain_keywords(checked)  # type: ignore[misc]
     return cls
 
 
@@ -218,13 +227,28 @@ def available_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def momentum_schedule(name: str, value: Any) -> None:
-    """Refuse what is not a schedule."""
+def _momentum(name: str, value: Any) -> MomentumSchedule:
+    """A schedule; a number is the weight of a constant one."""
+    if isinstance(value, numbers.Real):
+        return Constant(checks.fraction(name, value))
     if not isinstance(value, MomentumSchedule):
         raise TypeError(
-            f"{name} must be Constant(alpha), Diminishing() or Momentum(alpha=…), "
+            f"{name} must be a number in [0, 1], Constant(alpha), Diminishing() or "
+            f"Momentum(alpha=…), not {checks.shown(value)}."
+        )
+    return value
+
+
+def _power(name: str, value: Any) -> Power:
+    """A schedule scale·k^(−exponent); a number is a constant one."""
+    if isinstance(value, numbers.Real):
+        return Power(checks.positive(name, value))
+    if not isinstance(value, Power):
+        raise TypeError(
+            f"{name} must be a positive number or Power(scale, exponent), "
             f"not {checks.shown(value)}."
         )
+    return value
 
 
 _WHOLE = (
@@ -238,7 +262,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("tau1", "tau2", "weight", "step_decay"), checks.fraction),
     "jacobian": lambda name, value: checks.choice(name, value, JACOBIANS),
     "table": lambda name, value: checks.choice(name, value, ("auto", *TABLES)),
-    "momentum": momentum_schedule,
+    "momentum": _momentum,
+    **dict.fromkeys(("average", "forget", "tau"), _power),
 }
 
 

@@ -11,6 +11,7 @@ from mvrc.estimators import Spider
 from mvrc.methods.base import About, Method, NamedRecipe, recipe, refuse_unless, size, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
+from mvrc.regularizers import Zero
 from mvrc.sampling import Sizes
 from mvrc.schedules import Constant, Diminishing, Momentum, MomentumSchedule
 from mvrc.schemes import MomentumScheme
@@ -27,7 +28,7 @@ class MVRC(NamedRecipe):
 
     Args:
         step_size: η = β; None: 1/(4L) with L estimated at x0.
-        momentum: `Constant(0.8)`, `Diminishing()`, `Momentum(...)`.
+        momentum: `Constant(0.8)` (or just 0.8), `Diminishing()`, `Momentum(...)`.
         batch_size: |A| of a small step; ⌊√max(n, N)⌋ by default. n means every sample.
         outer_batch_size: |B| of a small step, likewise (at most N).
         period: τ, steps from refresh to refresh; ⌊√max(n, N)⌋ by default.
@@ -108,7 +109,14 @@ class MVRC(NamedRecipe):
             C2=C2,
         )
         kind = "random" if dominance is not None else "last" if restart else "never"
-        every = 1 if choice.steps is None else max(1, math.ceil(choice.steps / choice.period))
+        if dominance is not None and not isinstance(problem.regularizer, Zero):
+            raise ValueError(
+                f"dominance is for problems without a regularizer, and this one has "
+                f"{type(problem.regularizer).__name__}; leave dominance out."
+            )
+        every = 1
+        if kind != "never" and choice.steps is not None:
+            every = max(1, math.ceil(choice.steps / choice.period))
         momentum: MomentumSchedule
         if lam is not None:
             decaying = _diminishing if alpha is None else alpha

@@ -9,15 +9,19 @@ from mvrc.estimators import Scsc
 from mvrc.methods.base import About, Method, NamedRecipe, recipe, single_loop, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
+from mvrc.schedules import Power
 
 
 @recipe
 class SCSC(NamedRecipe):
-    """`Scsc` × `ProximalScheme`: yₜ₊₁ = g_A(xₜ) + (1−β)(yₜ − g_A(xₜ₋₁)), steps at a fixed rate.
+    """`Scsc` × `ProximalScheme` with falling steps:
+
+        yₜ₊₁ = g_A(xₜ) + (1−β)(yₜ − g_A(xₜ₋₁)),   xₜ₊₁ = prox(xₜ − αₜ g'_A(xₜ)ᵀ∇f_B(yₜ₊₁)).
 
     Args:
-        step_size: η; None: 1/(4L) with L estimated at x0.
+        step_size: η; αₖ = η·k^(−step_decay). None: 1/(4L) with L estimated at x0.
         weight: β in [0, 1].
+        step_decay: 1/2 by default, for the α ~ 1/√K of its paper.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default, to be given for streams.
     """
@@ -34,7 +38,8 @@ class SCSC(NamedRecipe):
     )
 
     step_size: float | None = None
-    weight: float = 0.1
+    weight: float = 0.5
+    step_decay: float = 1 / 2
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
@@ -43,4 +48,5 @@ class SCSC(NamedRecipe):
         self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
     ) -> Method:
         estimator = Scsc(self.weight)
-        return single_loop(self, "scsc", estimator, problem, geometry, default_step)
+        decay = Power(1.0, self.step_decay)
+        return single_loop(self, "scsc", estimator, problem, geometry, default_step, decay)

@@ -1,7 +1,7 @@
 """The twin: MVRC on the portfolio problem in plain NumPy, derivatives written by hand.
 
-Two versions of one algorithm. `epoch` is written for speed and is what `mvrc` is measured against;
-`read_epoch` is written as the formulas read, with their means and stacks.
+Two versions of one algorithm. `epoch` is tuned for speed;
+`read_epoch` is plain: written as the formulas read, and what the demand is judged against.
 """
 
 from __future__ import annotations

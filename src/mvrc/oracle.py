@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from mvrc.layout import Layout
 from mvrc.operators import Composed
 from mvrc.sampling import Samples
+from mvrc.sharing import shared
 
 if TYPE_CHECKING:
     from mvrc.problem import Composition
@@ -190,7 +191,8 @@ class Oracle:
 
     def _inner(self, point: Vector, sample: Any) -> Vector:
         geometry = self.geometry
-        return geometry.y.flatten(self.problem.inner(geometry.x.unflatten(point), sample))
+        inner = shared(self.problem.inner)
+        return geometry.y.flatten(inner(geometry.x.unflatten(point), sample))
 
     def _inner_sum(self, point: Vector, samples: Any) -> Vector:
         return jnp.sum(jax.vmap(self._inner, (None, 0))(point, samples), axis=0)

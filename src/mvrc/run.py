@@ -151,7 +151,7 @@ class Run:
                             self.problem, self.geometry, self.method, state.core, self.lanes
                         )
                     state, rows, status = self._advance(compiled, state, rows)
-                    bar.update(rows[-1], int(np.max(state.core.epoch)))
+                    bar.update(rows[-1], int(np.max(np.asarray(state.core.epoch))))
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         if self.checkpoint is not None:
@@ -164,14 +164,14 @@ class Run:
         """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""
         start = time.perf_counter()
         core, finite = compiled.run(state.core)
-        healthy = bool(np.any(finite))  # waits for the epoch
+        healthy = bool(np.asarray(finite).any())  # waits for the epoch
         seconds = state.seconds + (time.perf_counter() - start)
         if not healthy:
             return state, rows, Status.DIVERGED
         state = state._replace(
             core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
         )
-        epoch = int(np.max(core.epoch))
+        epoch = int(np.max(np.asarray(core.epoch)))
         if epoch % self.record_every == 0:
             state, rows = self._record(state, rows)
             asked = self._ask(state, rows)
@@ -203,7 +203,7 @@ class Run:
     def _row(self, state: State, points: Any) -> dict[str, Any]:
         objective, mapping = self._measure(points)
         return {
-            "epoch": int(np.max(state.core.epoch)),
+            "epoch": int(np.max(np.asarray(state.core.epoch))),
             **{name: int(n) for name, n in zip(Counts._fields, state.counts, strict=True)},
             "seconds": float(state.seconds),
             "objective": objective,
@@ -222,7 +222,7 @@ class Run:
 
     def _spent(self, state: State) -> Status | None:
         return self.stop.spent(
-            int(np.max(state.core.epoch)), int(state.counts[0]), float(state.seconds)
+            int(np.max(np.asarray(state.core.epoch))), int(state.counts[0]), float(state.seconds)
         )
 
     def _end(self, state: State, rows: list[Any]) -> Status | None:
@@ -254,7 +254,7 @@ class Run:
 
     def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
         if status is not Status.DIVERGED and (
-            not rows or rows[-1]["epoch"] != int(np.max(state.core.epoch))
+            not rows or rows[-1]["epoch"] != int(np.max(np.asarray(state.core.epoch)))
         ):
             points = self.method.scheme.point(state.core.scheme)
             rows = [*rows, self._row(state, points)]

@@ -20,8 +20,8 @@ from mvrc import checks
 
 SAMPLING = ("replacement", "reshuffled")
 
-# Indices of a whole epoch are drawn at once up to this many (16 MiB), step by step above it.
-_AT_ONCE = 2**22
+# Indices of a whole epoch are drawn at once up to this many (4 MiB), step by step above it.
+_AT_ONCE = 2**20
 
 
 class Stream(eqx.Module):
@@ -139,7 +139,8 @@ class Block(Samples):
         if self.count % self.size == 0 and length == self.size:
             return Rows(self.data, self.count).piece(start, length)
 
-        def wrapped(a: Array) -> Array:
+        @jax.custom_batching.custom_vmap
+        def wrapped(start: Any, a: Array) -> Array:
             # The block may run over the end: join the last rows to the first and cut there.
             tail = jnp.minimum(start, self.count - length)
             joined = jnp.concatenate(
@@ -147,7 +148,13 @@ class Block(Samples):
             )
             return jax.lax.dynamic_slice_in_dim(joined, start - tail, length)
 
-        return jax.tree_util.tree_map(wrapped, self.data)
+        @wrapped.def_vmap
+        def _(lanes: int, batched: Any, starts: Any, a: Array) -> tuple[Array, bool]:
+            # Slices at many starts are gathers anyway, and one is cheaper than three.
+            rows = (starts[:, None] + jnp.arange(length, dtype=starts.dtype)) % self.count
+            return a.at[rows].get(mode="promise_in_bounds"), True
+
+        return jax.tree_util.tree_map(lambda a: wrapped(start, a), self.data)
 
     def indices(self) -> Int[Array, " size"]:
         return (self.first + jnp.arange(self.size, dtype=jnp.int32)) % self.count
@@ -237,10 +244,8 @@ def _block_starts(key: Any, steps: int, size: int, count: int) -> Int[Array, " s
     """
     blocks = max(1, count // size)
     passes = -(-steps // blocks)
-    keys = jax.random.split(key, 2 * passes).reshape(passes, 2)
-    order = jax.vmap(lambda k: jax.random.permutation(k, blocks))(keys[:, 0])
-    starts = order * size
+    words = jax.random.bits(key, (passes, blocks), jnp.uint32)  # sorted: a random order
+    starts = jnp.argsort(words, axis=1).astype(jnp.int32) * size
     if count % size:
-        offsets = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(keys[:, 1])
-        starts = (starts + offsets[:, None]) % count
-    return starts.reshape(-1)[:steps].astype(jnp.int32)
+        starts = (starts + _indices(jax.random.fold_in(key, 1), (passes, 1), count)) % count
+    return starts.reshape(-1)[:steps]

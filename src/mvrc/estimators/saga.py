@@ -84,12 +84,12 @@ class Saga(Estimator):
 
         once = first_of_each(chosen) / len(state.values)
         state = state._replace(
-            values=state.values.at[chosen].set(new_value if self.table == "full" else point),
+            values=_put(state.values, chosen, new_value if self.table == "full" else point),
             mean_value=state.mean_value + jnp.tensordot(once, change_value, 1),
             mean_jacobian=state.mean_jacobian + jnp.tensordot(once, change_jacobian, 1),
         )
         if state.jacobians is not None:
-            state = state._replace(jacobians=state.jacobians.at[chosen].set(new_jacobian))
+            state = state._replace(jacobians=_put(state.jacobians, chosen, new_jacobian))
         if b is None:
             return state._replace(gradient=oracle.outer_gradient(y, None) @ z)
         assert state.outer is not None and state.mean_outer is not None
@@ -99,7 +99,7 @@ class Saga(Estimator):
         w = state.mean_outer + jnp.mean(change, 0)
         once = first_of_each(picked) / len(state.outer)
         return state._replace(
-            outer=state.outer.at[picked].set(new_outer),
+            outer=_put(state.outer, picked, new_outer),
             mean_outer=state.mean_outer + once @ change,
             gradient=w @ z,
         )
@@ -112,6 +112,16 @@ class Saga(Estimator):
         if state.jacobians is not None:
             return state.values[chosen], state.jacobians[chosen]
         return oracle.each_at(state.values[chosen], a)
+
+
+def _put(table: Vector, chosen: Int[Array, " s"], new: Vector) -> Vector:
+    """The table with new rows.
+
+    The rows written depend on the rows read (a NaN would stay), or else XLA, which does not know
+    that all reading comes first, copies the whole table at every step.
+    """
+    old = table[chosen]
+    return table.at[chosen].set(jnp.where(jnp.isnan(old), old, new), mode="promise_in_bounds")
 
 
 def first_of_each(indices: Int[Array, " s"]) -> Bool[Array, " s"]:

@@ -14,10 +14,10 @@ demo: .venv/.demo  ## solve the portfolio problem, draw its convergence
 	$(BIN)/python examples/portfolio.py
 
 test: .venv/.test lint  ## format, types and all but the long tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: .venv/.test lint  ## also the long and large tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 	$(BIN)/python -m pytest -m slow
 
 lint: .venv/.test

@@ -1,14 +1,28 @@
 """For all tests: annotated shapes and dtypes are checked at run time; programs compile fast.
 
 The tests compile some hundred small programs and run each for milliseconds, so LLVM's
-optimisation is off. What XLA computes does not depend on it beyond rounding.
+optimisation is off (what XLA computes does not depend on it beyond rounding), compiled programs
+are kept on disk, and tests that share programs run in one worker.
 """
 
 import os
+from pathlib import Path
 
 os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=0 {os.environ.get('XLA_FLAGS', '')}"
+CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xla"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
-from jaxtyping import install_import_hook
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
 
 with install_import_hook("mvrc", "beartype.beartype"):
     import mvrc  # noqa: F401
+
+
+def pytest_collection_modifyitems(items):
+    """One group a file, or a method where the tests go through the methods."""
+    for item in items:
+        values = item.callspec.params if hasattr(item, "callspec") else {}
+        name = getattr(values.get("case"), "name", None) or values.get("name", "")
+        item.add_marker(pytest.mark.xdist_group(f"{item.module.__name__} {name}"))

@@ -331,7 +331,7 @@ def sized(**sizes):
     ),
     ("jacobian", lambda: MVRC(jacobian="matirx"), ValueError, "jacobian must be .*mean 'matrix'"),
     ("no jacobian", lambda: mvrc.CIVR(jacobian=None), ValueError, "jacobian must be .* not None"),
-    ("momentum", lambda: MVRC(momentum=0.8), TypeError, r"momentum must be Constant\(alpha\)"),
+    ("momentum", lambda: MVRC(momentum="0.8"), TypeError, "momentum must be a number in .0, 1."),
     ("class", lambda: MVRC(momentum=Constant), TypeError, "momentum must be .* not Constant"),
     ("keyword", lambda: MVRC(stepsize=0.1), TypeError, "no argument 'stepsize'.*mean 'step_size'"),
     ("theory keyword", lambda: MVRC.from_theory(0, 0, eps=1), TypeError, "no argument 'eps'"),

@@ -70,7 +70,7 @@ def recipe(cls: R) -> R:
     def checked(*args: Any, **kwargs: Any) -> None:
         given = signature.bind(*args, **kwargs).arguments
         for name, value in given.items():
-            optional = signature.parameters[name].default is None
+            optional = "None" in str(signature.parameters[name].annotation)
             if name in _CHECKS and not (value is None and optional):
                 given[name] = _CHECKS[name](name, value)
         generated(**given)

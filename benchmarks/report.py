@@ -39,7 +39,8 @@ was shared).
   0.8, step 1e-3, batch 256, period 96. Derivatives of `mvrc` by autodiff from the two functions.
 - **NumPy twins** (`benchmarks/twin.py`): the same algorithm, vectorised, derivatives by hand, BLAS
   on one thread. The *plain* one is written as the formulas read; the *tuned* one gathers once for
-  both points and makes one product of the two Jacobians. All sides run epochs of 96 and of 288 steps in turns. *Small step* is the slope
+  both points and makes one product of the two Jacobians. All sides run epochs of 96 and of 288
+  steps in turns. *Small step* is the slope
   between the two, so the refresh drops out; *epoch / steps* is an epoch of 96 steps divided by 96.
   *Best* is the shortest epoch of each kind, *median* the middle one. For `mvrc` the clock is the
   column `seconds` of the history.

@@ -207,7 +207,7 @@ class MethodCase:
         return self.make(step_size=self.step if step is None else step, **options)
 
 
-METHOD_CASES = {
+_KNOWN = {
     case.name: case
     for case in (
         MethodCase("mvrc", mvrc.MVRC, matrix_free=True),
@@ -229,4 +229,10 @@ METHOD_CASES = {
         MethodCase("proximal-gradient", mvrc.ProximalGradient, draws=False, step=0.5),
         MethodCase("fista", mvrc.FISTA, draws=False, step=0.5),
     )
+}
+
+# A method that was added to METHODS is tested as one that need not reach the solution itself.
+METHOD_CASES = {
+    name: _KNOWN.get(name, MethodCase(name, recipe, converges=False, epochs=300))
+    for name, recipe in mvrc.METHODS.items()
 }

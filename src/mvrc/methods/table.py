@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+import sys
+from pathlib import Path
 
 from mvrc import checks
 from mvrc.methods import METHODS
@@ -58,3 +61,14 @@ def markdown_table() -> str:
              about.memory, about.complexity)
         )  # fmt: skip
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def write(page: Path) -> None:
+    """Put the table into a page, between its two markers."""
+    text = page.read_text(encoding="utf-8")
+    pattern = r"(?<=<!-- methods: written by make docs -->\n).*?(?=<!-- end -->)"
+    page.write_text(re.sub(pattern, markdown_table(), text, flags=re.S), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

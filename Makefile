@@ -29,7 +29,7 @@ bench: .venv/.bench  ## speed against the NumPy twin, compile time, memory
 	$(BIN)/python -m benchmarks
 
 docs: .venv/.docs  ## build site/ from docs/
-	$(BIN)/python -m mvrc.methods.table docs/methods.md
+	$(BIN)/python -c "from mvrc.methods.table import write; write('docs/methods.md')"
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 

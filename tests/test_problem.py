@@ -192,3 +192,39 @@ def test_estimated_constants_match_a_problem_where_they_are_known():
     method = mvrc.MVRC.from_theory(constants, problem, alpha=0.8)
     result = mvrc.minimize(problem, np.ones(3), method, epochs=20)
     assert np.all(np.diff(result.history["objective"]) < 0)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.8])
+@pytest.mark.parametrize("name", ["Σ¹", "E¹", "Σ²", "E²"])
+def test_theory_gives_methods_that_run(name, alpha):
+    """The parameters of every class arrive in the method, and its first epoch descends."""
+    problem = {"Σ¹": ONE.problem, "Σ²": TWO.problem, "E¹": online(), "E²": online(True)}[name]
+    x0 = ONE.x0 if "Σ" in name else ONE.x0.astype(np.float32)
+    assert problem.kind == name
+    constants = mvrc.Constants(1.0, 1.0, 1.5, 1.0, 0.2, 0.2, 0.2)
+    epsilon = 0.2 if name != "Σ¹" else None
+    method = mvrc.MVRC.from_theory(constants, problem, epsilon=epsilon, alpha=alpha)
+    resolved = resolve_on(problem, x0, method)
+    if name == "E²":
+        tau = int(1.5 / 0.2)
+        assert (resolved.steps, resolved.batch.outer) == (tau, (54 if alpha is None else 6) * tau)
+    if name == "Σ²":
+        assert resolved.scheme.epsilon == epsilon
+        assert resolved.refresh == mvrc.Sizes()
+    result = mvrc.minimize(problem, x0, method, epochs=3, output="random")
+    assert result.history["objective"][-1] < result.history["objective"][0]
+
+
+def resolve_on(problem, x0, method):
+    with problem.precision(x0):
+        return method.resolve(problem, problem.geometry(x0), lambda: 1.0)
+
+
+def test_dominance_needs_no_regularizer():
+    constants = mvrc.Constants(1.0, 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="dominance is for problems without a regularizer"):
+        mvrc.MVRC.from_theory(constants, ONE.problem, dominance=2.0)
+    smooth = mvrc.Composition(ONE.problem.inner, ONE.problem.outer, ONE.problem.inner_data)
+    method = mvrc.MVRC.from_theory(constants, smooth, dominance=2.0, epsilon=0.1)
+    assert method.momentum.restart == "random"
+    assert method.momentum.restart_every > 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 from pathlib import Path
 
 from mvrc import checks
@@ -63,12 +62,9 @@ def markdown_table() -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
 
-def write(page: Path) -> None:
+def write(path: str) -> None:
     """Put the table into a page, between its two markers."""
+    page = Path(path)
     text = page.read_text(encoding="utf-8")
     pattern = r"(?<=<!-- methods: written by make docs -->\n).*?(?=<!-- end -->)"
     page.write_text(re.sub(pattern, markdown_table(), text, flags=re.S), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -253,3 +253,20 @@ def test_describes_itself(name):
     for words in ("reference", "problems", "an epoch", "memory", "step_size"):
         assert words in text
     assert mvrc.METHODS[name].about.title in text
+
+
+def test_step_sizes_of_the_papers():
+    """CIVR: 4/(L + √(L² + 12G₀)); C-SAGA: 1/(L + √(L² + 48G)), G = 18 l_g⁴L_f² + 2 l_f²L_g²."""
+    constants = mvrc.Constants(l_f=2.0, L_f=3.0, l_g=1.5, L_g=0.5)
+    smooth = 1.5**2 * 3 + 2 * 0.5
+    g_0 = 2 * (1.5**4 * 9 + 4 * 0.25)
+    civr = mvrc.CIVR.from_theory(constants, batch_size=4)
+    assert civr.step_size == pytest.approx(4 / (smooth + np.sqrt(smooth**2 + 12 * g_0)))
+    assert civr.batch_size == 4
+    growth = 18 * 1.5**4 * 9 + 2 * 4 * 0.25
+    saga = mvrc.CSAGA.from_theory(constants, table="points")
+    assert saga.step_size == pytest.approx(1 / (smooth + np.sqrt(smooth**2 + 48 * growth)))
+    with pytest.raises(TypeError, match="constants must be of class Constants, not 3"):
+        mvrc.CIVR.from_theory(3)
+    with pytest.raises(TypeError, match="no argument 'tabel'.*mean 'table'"):
+        mvrc.CSAGA.from_theory(constants, tabel="full")

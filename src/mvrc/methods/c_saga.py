@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mvrc.estimators import Saga
 from mvrc.methods.base import (
@@ -14,6 +14,7 @@ from mvrc.methods.base import (
     available_memory,
     finite,
     recipe,
+    refuse_unless,
     size,
     word,
 )
@@ -21,6 +22,7 @@ from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schemes import ProximalScheme
+from mvrc.theory import Constants
 
 
 @recipe
@@ -50,6 +52,14 @@ class CSAGA(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
     table: str = word("auto")
+
+    @classmethod
+    def from_theory(cls, constants: Constants, **options: Any) -> CSAGA:
+        """η = 1/(L_F + √(L_F² + 48G)) with its paper's own G = 18 l_g⁴L_f² + 2 l_f²L_g²."""
+        refuse_unless("constants", constants, Constants)
+        values, jacobians = constants.l_g**2 * constants.L_f, constants.l_f * constants.L_g
+        growth, smooth = 18 * values**2 + 2 * jacobians**2, constants.L_F
+        return cls(step_size=1 / (smooth + math.sqrt(smooth**2 + 48 * growth)), **options)
 
     def resolve(
         self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, size, word
+from mvrc.methods.base import About, Method, NamedRecipe, recipe, refuse_unless, size, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schemes import ProximalScheme
+from mvrc.theory import Constants
 
 
 @recipe
@@ -43,6 +44,13 @@ class CIVR(NamedRecipe):
     period: int | None = size()
     refresh_size: int | None = size()
     jacobian: str = word("auto")
+
+    @classmethod
+    def from_theory(cls, constants: Constants, **options: Any) -> CIVR:
+        """η = 4/(L_F + √(L_F² + 12G₀)), the step size of its paper; `options` are the others."""
+        refuse_unless("constants", constants, Constants)
+        smooth, growth = constants.L_F, constants.G_0
+        return cls(step_size=4 / (smooth + math.sqrt(smooth**2 + 12 * growth)), **options)
 
     def resolve(
         self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]

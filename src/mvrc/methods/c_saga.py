@@ -54,7 +54,7 @@ class CSAGA(NamedRecipe):
     table: str = word("auto")
 
     @classmethod
-    def from_theory(cls, constants: Constants, **options: Any) -> CSAGA:
+    def from_theory(cls, constants: Any, **options: Any) -> CSAGA:
         """η = 1/(L_F + √(L_F² + 48G)) with its paper's own G = 18 l_g⁴L_f² + 2 l_f²L_g²."""
         refuse_unless("constants", constants, Constants)
         values, jacobians = constants.l_g**2 * constants.L_f, constants.l_f * constants.L_g

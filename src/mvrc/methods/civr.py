@@ -46,7 +46,7 @@ class CIVR(NamedRecipe):
     jacobian: str = word("auto")
 
     @classmethod
-    def from_theory(cls, constants: Constants, **options: Any) -> CIVR:
+    def from_theory(cls, constants: Any, **options: Any) -> CIVR:
         """η = 4/(L_F + √(L_F² + 12G₀)), the step size of its paper; `options` are the others."""
         refuse_unless("constants", constants, Constants)
         smooth, growth = constants.L_F, constants.G_0

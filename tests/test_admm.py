@@ -110,3 +110,28 @@ def test_refusals():
         mvrc.Composed(mvrc.L1(WEIGHT), "matrix")
     with pytest.raises(ValueError, match="size must be a whole number"):
         mvrc.Composed(mvrc.L1(WEIGHT), (differences, transposed))
+
+
+def test_float32_run_with_a_float64_matrix():
+    data = {name: values.astype(np.float32) for name, values in DATA.items()}
+    composed = mvrc.Composed(mvrc.L1(WEIGHT), MATRIX)
+    problem = mvrc.Composition(inner, outer, data, regularizer=composed)
+    result = mvrc.minimize(problem, np.zeros(D, np.float32), METHOD, epochs=5)
+    assert result.x.dtype == np.float32
+
+
+def test_checkpoint_with_functions(tmp_path):
+    problem = mvrc.Composition(
+        inner, outer, DATA, regularizer=mvrc.Composed(mvrc.L1(WEIGHT), *FORMS["functions"])
+    )
+    straight = mvrc.minimize(problem, np.zeros(D), METHOD, epochs=4)
+    for epochs in (2, 4):
+        resumed = mvrc.minimize(problem, np.zeros(D), METHOD, epochs=epochs, checkpoint=tmp_path)
+    np.testing.assert_array_equal(straight.x, resumed.x)
+
+
+def test_constraint_by_admm_is_feasible():
+    result = solve(mvrc.Box(-0.1, 0.1))
+    exact = solve(mvrc.Box(-0.1, 0.1), mvrc.FISTA(0.1, period=5), epochs=200)
+    assert result.status is mvrc.Status.EPOCHS
+    np.testing.assert_allclose(result.x, exact.x, atol=1e-5)

@@ -219,6 +219,18 @@ def test_saga_says_what_it_needs(monkeypatch):
     assert result.state.core.estimator.jacobians is None
 
 
+def test_saga_needs_a_row_for_every_sample():
+    from mvrc.estimators import Saga
+    from mvrc.schemes import ProximalScheme
+
+    partial = mvrc.Method(Saga(), ProximalScheme(0.05), mvrc.Sizes(4), mvrc.Sizes(5))
+    with pytest.raises(ValueError, match="Saga keeps a row for every sample"):
+        mvrc.minimize(ONE.problem, ONE.x0, partial)
+    streamed = mvrc.Method(Saga(), ProximalScheme(0.05), mvrc.Sizes(4), period=3)
+    with pytest.raises(ValueError, match="is for finite sums and this problem is E¹"):
+        mvrc.minimize(ONLINE[False], np.zeros(5, np.float32), streamed)
+
+
 def test_refusals_name_the_methods_that_do():
     with pytest.raises(ValueError, match="CIVR is for a single outer function.*Σ².*'mvrc'"):
         mvrc.minimize(TWO.problem, TWO.x0, "civr")

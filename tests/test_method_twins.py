@@ -58,7 +58,7 @@ def admm(case, prox):
         y = prox(x - u / rho, 1 / rho)
         x = x - ETA / gamma * (exact(case, x) - u + rho * (x - y))
         u = u - rho * (x - y)
-        yield x
+        yield y
 
 
 def scgd(case, prox):
@@ -100,10 +100,10 @@ def nasa(case, prox):
     while True:
         k += 1
         tau = k**-0.5
-        sample = case.jacobian(x, EVERY).T @ outer(case, u)
-        z, u = (1 - tau) * z + tau * sample, (1 - tau) * u + tau * case.values(x, EVERY)
         x = x + tau * (prox(x - ETA * z, ETA) - x)
         yield x
+        sample = case.jacobian(x, EVERY).T @ outer(case, u)
+        z, u = (1 - tau) * z + tau * sample, (1 - tau) * u + tau * case.values(x, EVERY)
 
 
 def fista(case, prox):

@@ -220,3 +220,30 @@ def test_step_sizes_share_one_program():
     before = _compile.cache_info().misses
     run(mvrc.MVRC(0.01, mvrc.Constant(0.5), batch_size=6, period=7), epochs=1)
     assert _compile.cache_info().misses == before
+
+
+def test_infeasible_start_is_not_divergence():
+    """Normalised steps approach the set from outside: the objective is +∞ for a while."""
+    problem = mvrc.Composition(
+        ONE.problem.inner, ONE.problem.outer, ONE.problem.inner_data, None, mvrc.Box(-0.5, 0.5)
+    )
+    method = mvrc.MVRC(0.05, batch_size=6, period=7, epsilon=50.0)
+    result = mvrc.minimize(problem, np.full(5, 2.0), method, epochs=40)
+    assert result.history["objective"][0] == np.inf
+    assert result.status is mvrc.Status.EPOCHS
+    assert np.abs(result.x).max() < 0.5 + 1e-3
+
+
+def test_lanes_that_break_give_their_best_point():
+    """A lane that left the numbers returns a finite point also when a random one was asked for."""
+    problem = mvrc.Composition(
+        lambda x, s: s * x, lambda y: jax.numpy.exp(y[0] ** 2), np.full((8, 2), 3.0)
+    )
+    method = mvrc.MVRC(10.0, batch_size=2, period=3)
+    with np.errstate(all="ignore"):
+        results = mvrc.minimize_many(
+            problem, np.ones(2), method, seeds=2, epochs=5, output="random", tol=1e-9
+        )
+    for result in results:
+        assert result.status is mvrc.Status.DIVERGED
+        assert np.isfinite(result.x).all()

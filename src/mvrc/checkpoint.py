@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from mvrc import checks
+from mvrc.operators import LinearOperator
 from mvrc.oracle import Geometry
 from mvrc.sampling import Stream
 
@@ -140,6 +141,8 @@ def fingerprint(
 
 def _fields(prefix: str, value: Any) -> dict[str, str]:
     """The fields of nested modules, one line each; a schedule by some of its values."""
+    if isinstance(value, LinearOperator):
+        return {prefix: "LinearOperator"}  # its computation is in regularizer.value
     if not dataclasses.is_dataclass(value):
         is_schedule = callable(value)
         return {

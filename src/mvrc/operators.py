@@ -46,11 +46,13 @@ class LinearOperator(eqx.Module):
 
     def apply(self, x: Any) -> Any:
         """Ax."""
-        return self.matrix @ x if self.apply_function is None else self.apply_function(x)
+        image = self.matrix @ x if self.apply_function is None else self.apply_function(x)
+        return image.astype(x.dtype)  # a float64 matrix does not widen a float32 run
 
     def adjoint(self, u: Any) -> Any:
         """Aᵀu."""
-        return u @ self.matrix if self.adjoint_function is None else self.adjoint_function(u)
+        image = u @ self.matrix if self.adjoint_function is None else self.adjoint_function(u)
+        return image.astype(u.dtype)
 
 
 class Composed(Regularizer):

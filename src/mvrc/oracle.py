@@ -41,12 +41,13 @@ class Counts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """Layouts of x and y, and the number of elements of one sample; hashable."""
+    """Layouts of x and y, and the number of elements of one sample; hashable, static."""
 
     x: Layout
     y: Layout
     inner_sample: int
     outer_sample: int
+    lanes: int = 1  # runs side by side, each with a state of its own
 
     def inner_rows(self, matrix: bool) -> int:
         """Rows of an inner chunk."""

@@ -111,7 +111,8 @@ class Run:
         self.x0 = problem.start(x0)
         recipe = methods.find(method)
         with problem.precision(self.x0):
-            self.geometry: Geometry = problem.geometry(self.x0)
+            geometry = problem.geometry(self.x0)
+            self.geometry: Geometry = dataclasses.replace(geometry, lanes=lanes or 1)
             self.method = recipe.resolve(
                 problem, self.geometry, lambda: default_step_size(problem, self.x0)
             )
@@ -227,10 +228,12 @@ class Run:
 
     def _end(self, state: State, rows: list[Any]) -> Status | None:
         row = rows[-1]
-        if not np.isfinite(row["objective"]).any() and row["epoch"] > 0:
+        broken = _broken(row)
+        if broken.all():
             return Status.DIVERGED
-        if self.stop.tol is not None and np.all(row["gradient_mapping"] <= self.stop.tol):
-            return Status.CONVERGED
+        if self.stop.tol is not None:
+            if np.all(broken | (row["gradient_mapping"] <= self.stop.tol)):
+                return Status.CONVERGED
         return self._spent(state)
 
     def _ask(self, state: State, rows: list[Any]) -> Status | None:
@@ -271,7 +274,7 @@ class Run:
                 _at(state.best_objective, lane),
             )
             ended = status
-            if not np.isfinite(history.rows[-1]["objective"]) and len(history) > 1:
+            if _broken(history.rows[-1]):
                 ended = Status.DIVERGED
             results.append(
                 Result(
@@ -292,16 +295,13 @@ class Run:
     def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
         """The flat point(s) that the run returns."""
         last = np.asarray(self.method.scheme.point(state.core.scheme))
-        final = np.asarray(rows[-1]["objective"])
-        if self.output == "random" and status is not Status.DIVERGED:
+        use_best = _broken(rows[-1]) | (status is Status.DIVERGED)
+        if self.output == "best":
+            use_best = use_best | (state.best_objective < rows[-1]["objective"])
+        elif self.output == "random":
             assert state.core.output is not None
             made = np.asarray(state.core.output.offered)[..., None] > 0
-            return np.where(made, np.asarray(state.core.output.point), last)
-        use_best = ~np.isfinite(final)
-        if status is Status.DIVERGED:
-            use_best = np.ones_like(use_best)
-        if self.output == "best":
-            use_best = use_best | (state.best_objective < final)
+            last = np.where(made, np.asarray(state.core.output.point), last)
         return np.where(use_best[..., None], state.best_point, last)
 
     def _message(self, status: Status, history: History) -> str:
@@ -319,6 +319,16 @@ class Run:
             f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
             f"{last['gradient_mapping']:.3g}."
         )
+
+
+def _broken(row: dict[str, Any]) -> np.ndarray:
+    """Whether a row, or which of its lanes, has left the numbers.
+
+    An objective of +∞ alone has not: it is a point outside a constraint set, as averaged and
+    normalised steps from an infeasible x0 are for a while.
+    """
+    objective, mapping = np.asarray(row["objective"]), np.asarray(row["gradient_mapping"])
+    return np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping)
 
 
 def _check_callback(callback: Any) -> None:
@@ -353,7 +363,7 @@ def _check_step(step: float, geometry: Geometry) -> None:
 
 
 def _check_start(row: dict[str, Any]) -> None:
-    """An infinite objective is an infeasible x0, which the first prox mends; NaN is a mistake."""
+    """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake."""
     if np.isnan(row["objective"]).any():
         raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
     if not np.isfinite(row["gradient_mapping"]).all():

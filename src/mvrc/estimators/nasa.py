@@ -46,7 +46,7 @@ class Nasa(Estimator):
 
     def update(self, oracle: Oracle, state: NasaState, point: Vector) -> NasaState:
         a, _, b = three_batches(oracle)
-        tau = self.tau.at(state.k + 1, point.dtype)
+        tau = self.tau.weight(state.k, point.dtype)  # of the step that led here
         for_gradient, for_inner = jnp.minimum(self.a * tau, 1), jnp.minimum(self.b * tau, 1)
         value, pull = oracle.values_and_pullback(point, a)
         sample = pull(oracle.outer_gradient(state.inner, b))

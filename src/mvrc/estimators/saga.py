@@ -44,6 +44,7 @@ class Saga(Estimator):
     """
 
     refreshes: ClassVar[bool] = False
+    keeps_table: ClassVar[bool] = True
 
     table: str = eqx.field(static=True, default="full")
 

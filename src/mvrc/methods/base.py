@@ -146,6 +146,13 @@ class Method(Recipe):
                 f"method {self.name!r} needs the prox of the regularizer, and r(Ax) has none in "
                 f"closed form; use 'spider-admm'."
             )
+        if self.estimator.keeps_table:
+            finite(self.name, problem)
+            if self.refresh != Sizes():
+                raise ValueError(
+                    f"refresh is {self.refresh} but {type(self.estimator).__name__} keeps a row "
+                    f"for every sample; leave it out."
+                )
         root = root_size(problem)
         batch = Sizes(
             _small("batch_size", self.batch.values, problem.n, root),

@@ -79,7 +79,7 @@ class CSAGA(NamedRecipe):
         """The table that fits, or a sentence with the numbers when none does."""
         p, d, item = geometry.y.size, geometry.x.size, geometry.x.dtype.itemsize
         need = {"full": n * p * (d + 1) * item, "points": n * d * item}
-        need = {name: bytes_ + N * p * item for name, bytes_ in need.items()}
+        need = {name: geometry.lanes * (table + N * p * item) for name, table in need.items()}
         free = available_memory()
         table = self.table
         if table == "auto":

@@ -21,7 +21,7 @@ class SARAHC(NamedRecipe):
         step_size: η; None: 1/(4L) with L estimated at x0.
         batch_size, outer_batch_size: ⌊√max(n, N)⌋ each by default.
         period: q = (2n + N)/3 in the paper, with single samples; here ⌊√max(n, N)⌋ with the batches
-            above, the same number of samples a refresh.
+            above, about max(n, N) samples from refresh to refresh.
         refresh_size, outer_refresh_size: every sample by default, to be given for streams.
     """
 

@@ -52,7 +52,8 @@ class AdmmScheme(PlainScheme):
         return AdmmState(x, y, state.u - rho * (self._apply(x) - y))
 
     def point(self, state: AdmmState) -> Vector:
-        return state.x
+        """x; where A is the identity y, which r's prox keeps sparse or feasible."""
+        return state.y if self.operator is None else state.x
 
     def _apply(self, x: Vector) -> Vector:
         return x if self.operator is None else self.operator.apply(x)

@@ -231,9 +231,9 @@ class Run:
         broken = _broken(row)
         if broken.all():
             return Status.DIVERGED
-        if self.stop.tol is not None:
-            if np.all(broken | (row["gradient_mapping"] <= self.stop.tol)):
-                return Status.CONVERGED
+        tol = self.stop.tol
+        if tol is not None and np.all(broken | (row["gradient_mapping"] <= tol)):
+            return Status.CONVERGED
         return self._spent(state)
 
     def _ask(self, state: State, rows: list[Any]) -> Status | None:
@@ -295,9 +295,9 @@ class Run:
     def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
         """The flat point(s) that the run returns."""
         last = np.asarray(self.method.scheme.point(state.core.scheme))
-        use_best = _broken(rows[-1]) | (status is Status.DIVERGED)
+        use_best = np.asarray(_broken(rows[-1]) | (status is Status.DIVERGED))
         if self.output == "best":
-            use_best = use_best | (state.best_objective < rows[-1]["objective"])
+            use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
         elif self.output == "random":
             assert state.core.output is not None
             made = np.asarray(state.core.output.offered)[..., None] > 0
@@ -321,14 +321,14 @@ class Run:
         )
 
 
-def _broken(row: dict[str, Any]) -> np.ndarray:
+def _broken(row: dict[str, Any]) -> Any:
     """Whether a row, or which of its lanes, has left the numbers.
 
     An objective of +∞ alone has not: it is a point outside a constraint set, as averaged and
     normalised steps from an infeasible x0 are for a while.
     """
     objective, mapping = np.asarray(row["objective"]), np.asarray(row["gradient_mapping"])
-    return np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping)
+    return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping))
 
 
 def _check_callback(callback: Any) -> None:

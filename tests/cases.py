@@ -233,6 +233,6 @@ _KNOWN = {
 
 # A method that was added to METHODS is tested as one that need not reach the solution itself.
 METHOD_CASES = {
-    name: _KNOWN.get(name, MethodCase(name, recipe, converges=False, epochs=300))
+    name: _KNOWN.get(name, MethodCase(name, recipe, converges=False, epochs=300, step=0.01))
     for name, recipe in mvrc.METHODS.items()
 }

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
+from mvrc.datasets import read_french
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT.parent / "shared" / "data" / "industry30_daily.csv"
@@ -41,8 +42,7 @@ def simulated_returns(days: int = 24_452, assets: int = 30, seed: int = 0) -> np
 def load_returns(simulated: bool) -> tuple[np.ndarray, str]:
     """The returns, and what they are."""
     if not simulated and FILE.exists():
-        returns = np.loadtxt(FILE, delimiter=",", skiprows=1, usecols=range(1, 31), quotechar='"')
-        return returns, "30 industry portfolios"
+        return read_french(FILE).values, "30 industry portfolios"
     return simulated_returns(), "simulated returns"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mvrc
+from mvrc.datasets import read_french
 
 FILE = Path(__file__).parents[2] / "shared" / "data" / "industry30_daily.csv"
 
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def returns():
-    return np.loadtxt(FILE, delimiter=",", skiprows=1, usecols=range(1, 31), quotechar='"')
+    data = read_french(FILE)
+    assert data.values.shape == (14_640, 30)
+    return data.values
 
 
 @pytest.fixture(scope="module")

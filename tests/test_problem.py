@@ -228,3 +228,15 @@ def test_dominance_needs_no_regularizer():
     method = mvrc.MVRC.from_theory(constants, smooth, dominance=2.0, epsilon=0.1)
     assert method.momentum.restart == "random"
     assert method.momentum.restart_every > 1
+
+
+def test_large_stream_seeds_are_different_batches():
+    """All 64 bits of a seed count, also those that JAX drops without its 64-bit mode."""
+    draw, x = online().inner_data.draw, np.full(5, 0.2, np.float32)
+    values = {
+        mvrc.Composition(
+            ONE.problem.inner, ONE.problem.outer, mvrc.Stream(draw, 100, seed=seed)
+        ).objective(x)
+        for seed in (0, 2**40, 2**63)
+    }
+    assert len(values) == 3

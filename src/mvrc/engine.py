@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Int, UInt32
 
 from mvrc import precision
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
-from mvrc.sampling import Samples, Sizes
+from mvrc.sampling import Samples, Sizes, key_bits
 from mvrc.split import Static, join, split
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def first_core(
 
     An estimator without refreshes is started here, from its first batch.
     """
-    # The bits of jax.random.key(seed), without compiling anything for them.
-    keys = np.array([[seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF] for seed in seeds], np.uint32)
+    keys = np.stack([key_bits(seed) for seed in seeds])
     traced: list[Counts] = []
 
     def build(key: UInt32[Array, 2], point: Vector) -> Core:

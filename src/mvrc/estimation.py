@@ -11,7 +11,7 @@ import numpy as np
 from mvrc import checks
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
-from mvrc.sampling import Samples, Source
+from mvrc.sampling import Samples, Source, key_bits
 from mvrc.theory import Constants
 
 _ROWS = 2048  # samples used for the smoothness
@@ -104,7 +104,7 @@ def estimate_constants(
                 f"{entries:,} entries; estimate_constants needs at most {_ENTRIES // 2:,}."
             )
         most = max(2, min(samples, _ENTRIES // entries))
-        bits = jnp.array([seed >> 32, seed & 0xFFFFFFFF], jnp.uint32)  # those of jax.random.key
+        bits = key_bits(seed)
         bounds = jax.jit(
             lambda x: _bounds(problem, geometry, x, radius, most, jax.random.wrap_key_data(bits))
         )(geometry.x.flatten(x))

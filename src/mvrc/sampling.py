@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, UInt32
 
 from mvrc import checks
@@ -22,6 +23,12 @@ SAMPLING = ("replacement", "reshuffled")
 
 # Indices of a whole epoch are drawn at once up to this many (4 MiB), step by step above it.
 _AT_ONCE = 2**20
+
+
+def key_bits(seed: int) -> Any:
+    """The bits of a random key: those of jax.random.key(seed) below 2³², and all 64 above it,
+    where JAX without 64-bit mode keeps the lower half only."""
+    return np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
 
 
 class Stream(eqx.Module):
@@ -48,11 +55,12 @@ class Stream(eqx.Module):
             raise TypeError(f"draw must be a function draw(key, size), not {checks.shown(draw)}.")
         self.draw = draw
         self.evaluation_size = checks.whole("evaluation_size", evaluation_size, least=2)
-        self.seed = checks.whole("seed", seed, least=0)
+        self.seed = checks.seed("seed", seed)
 
     def evaluation(self) -> Streamed:
         """The fixed batch on which objective and gradient mapping are measured."""
-        return Streamed(self.draw, jax.random.key(self.seed), self.evaluation_size)
+        key = jax.random.wrap_key_data(key_bits(self.seed))
+        return Streamed(self.draw, key, self.evaluation_size)
 
 
 @dataclasses.dataclass(frozen=True)

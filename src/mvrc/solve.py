@@ -54,7 +54,7 @@ def minimize(
         checkpoint_every: epochs between two saves; 1 by default.
     """
     run = Run(
-        problem, x0, method, [_seed("seed", seed)], None,
+        problem, x0, method, [checks.seed("seed", seed)], None,
         Stop.checked(epochs, samples, seconds, tol),
         record_every, output, callback, progress, checkpoint, checkpoint_every,
     )  # fmt: skip
@@ -89,7 +89,7 @@ def minimize_many(
     The other arguments are those of `minimize`.
     """
     if isinstance(seeds, Iterable) and not isinstance(seeds, str):
-        chosen = [_seed("seeds", seed) for seed in seeds]
+        chosen = [checks.seed("seeds", seed) for seed in seeds]
     else:
         chosen = list(range(checks.whole("seeds", seeds)))
     if not chosen:
@@ -99,10 +99,3 @@ def minimize_many(
         record_every, output, None, progress, checkpoint, checkpoint_every,
     )  # fmt: skip
     return run.solve()
-
-
-def _seed(name: str, value: Any) -> int:
-    seed = checks.whole(name, value, least=0)
-    if seed >= 2**64:
-        raise ValueError(f"{name} must be below 2**64, not {checks.shown(value)}.")
-    return seed

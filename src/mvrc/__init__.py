@@ -34,6 +34,7 @@ from mvrc.regularizers import L1Ball as L1Ball
 from mvrc.regularizers import L2Ball as L2Ball
 from mvrc.regularizers import NonNegative as NonNegative
 from mvrc.regularizers import Nuclear as Nuclear
+from mvrc.regularizers import Parts as Parts
 from mvrc.regularizers import Simplex as Simplex
 from mvrc.regularizers import TotalVariation1D as TotalVariation1D
 from mvrc.regularizers import Zero as Zero

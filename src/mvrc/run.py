@@ -55,9 +55,10 @@ class Stop:
     samples: int | None
     seconds: float | None
     tol: float | None
+    rtol: float | None
 
     @classmethod
-    def checked(cls, epochs: Any, samples: Any, seconds: Any, tol: Any) -> Stop:
+    def checked(cls, epochs: Any, samples: Any, seconds: Any, tol: Any, rtol: Any) -> Stop:
         """From the user's arguments; 100 epochs when nothing limits the run."""
         if epochs is None and samples is None and seconds is None:
             epochs = 100
@@ -66,7 +67,12 @@ class Stop:
             None if samples is None else checks.whole("samples", samples),
             None if seconds is None else checks.positive("seconds", seconds),
             None if tol is None else checks.positive("tol", tol),
+            None if rtol is None else checks.positive("rtol", rtol),
         )
+
+    def small(self, mapping: Any, first: Any) -> Any:
+        """Whether (or which of) the gradient mappings are down to a tolerance."""
+        return (mapping <= (self.tol or -1.0)) | (mapping <= (self.rtol or -1.0) * first)
 
     def spent(self, epoch: int, samples: int, seconds: float) -> Status | None:
         """The limit that has been reached, if any."""
@@ -231,8 +237,8 @@ class Run:
         broken = _broken(row)
         if broken.all():
             return Status.DIVERGED
-        tol = self.stop.tol
-        if tol is not None and np.all(broken | (row["gradient_mapping"] <= tol)):
+        small = self.stop.small(row["gradient_mapping"], rows[0]["gradient_mapping"])
+        if np.all(broken | small):
             return Status.CONVERGED
         return self._spent(state)
 

@@ -22,6 +22,7 @@ def minimize(
     samples: int | None = None,
     seconds: float | None = None,
     tol: float | None = None,
+    rtol: float | None = None,
     seed: int = 0,
     record_every: int = 1,
     output: str = "last",
@@ -43,6 +44,7 @@ def minimize(
         samples: limit on evaluations of g (the column `inner_values`).
         seconds: limit on the time of the algorithm alone (the column `seconds`).
         tol: stop when the norm of the gradient mapping, at a recorded epoch, is at most this.
+        rtol: likewise, at most this share of its value at x0.
         seed: the source of all randomness of the run.
         record_every: epochs between two rows of the history; first and last are always there.
         output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it)
@@ -55,7 +57,7 @@ def minimize(
     """
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,
-        Stop.checked(epochs, samples, seconds, tol),
+        Stop.checked(epochs, samples, seconds, tol, rtol),
         record_every, output, callback, progress, checkpoint, checkpoint_every,
     )  # fmt: skip
     return run.solve()[0]
@@ -72,6 +74,7 @@ def minimize_many(
     samples: int | None = None,
     seconds: float | None = None,
     tol: float | None = None,
+    rtol: float | None = None,
     record_every: int = 1,
     output: str = "last",
     progress: bool = False,
@@ -82,7 +85,7 @@ def minimize_many(
 
     Args:
         seeds: how many (0, 1, …) or which.
-        tol: the runs stop together, when all have reached it.
+        tol, rtol: the runs stop together, when all have reached one of them.
         samples: limit for each seed.
         seconds: limit for all seeds together; so is the column `seconds`.
 
@@ -95,7 +98,7 @@ def minimize_many(
     if not chosen:
         raise ValueError("seeds is empty; give how many or at least one.")
     run = Run(
-        problem, x0, method, chosen, len(chosen), Stop.checked(epochs, samples, seconds, tol),
+        problem, x0, method, chosen, len(chosen), Stop.checked(epochs, samples, seconds, tol, rtol),
         record_every, output, None, progress, checkpoint, checkpoint_every,
     )  # fmt: skip
     return run.solve()

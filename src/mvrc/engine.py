@@ -91,7 +91,7 @@ def first_core(
         return core, traced[-1]
     shapes = jax.eval_shape(build, keys[0], x)
     core = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes)
-    core = core._replace(scheme=jax.jit(lambda x: method.scheme.start(x))(x), key=keys[0])
+    core = core._replace(scheme=method.scheme.start(x), key=keys[0])
     if lanes is not None:
         core = jax.tree_util.tree_map(lambda a: np.broadcast_to(a, (lanes, *np.shape(a))), core)
         core = core._replace(key=keys)

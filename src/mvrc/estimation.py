@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from mvrc import checks
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import Samples, Source, key_bits
+from mvrc.split import Static, join, split
 from mvrc.theory import Constants
 
 _ROWS = 2048  # samples used for the smoothness
@@ -27,12 +29,14 @@ def default_step_size(problem: Composition, x: Any) -> float:
     """
     with problem.precision(x):
         geometry = problem.geometry(x)
-        flat = geometry.x.flatten(x)
-        bend = float(jax.jit(lambda x: _smoothness(problem, geometry, x))(flat))
+        numbers, static = split(problem, geometry.x.dtype)
+        bend = float(_smoothness(static, geometry, numbers, geometry.x.flatten(x)))
     return 1 / (4 * bend) if np.isfinite(bend) and bend > 0 else 1.0
 
 
-def _smoothness(problem: Composition, geometry: Geometry, x: Vector) -> Any:
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _smoothness(static: Static, geometry: Geometry, numbers: Any, x: Vector) -> Any:
+    problem = join(numbers, static)
     keys = jax.random.split(jax.random.key(0), 4)
     inner = _subsample(problem.inner_source, keys[0], min(_ROWS, geometry.inner_rows(False)))
     outer = None

@@ -42,12 +42,12 @@ class Composition(eqx.Module):
             when the rows are in no particular order).
     """
 
-    inner: Callable[..., Any] = eqx.field(static=True)
-    outer: Callable[..., Any] = eqx.field(static=True)
+    inner: Callable[..., Any]
+    outer: Callable[..., Any]
     inner_data: Any
     outer_data: Any
     regularizer: Regularizer
-    inner_jacobian: Callable[..., Any] | None = eqx.field(static=True)
+    inner_jacobian: Callable[..., Any] | None
     sampling: str = eqx.field(static=True)
 
     @checks.explain_keywords

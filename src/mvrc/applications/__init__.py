@@ -1,7 +1,6 @@
 """The paper's applications: problems for optimisers, scikit-learn estimators for everyone else.
 
-Problem factories need nothing but JAX; the estimators need scikit-learn, which is imported when
-one of them is first used.
+The problems need nothing but JAX; scikit-learn is imported when an estimator is first used.
 """
 
 from __future__ import annotations
@@ -9,17 +8,38 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    pass
+from mvrc.applications.embedding import neighbor_embedding as neighbor_embedding
+from mvrc.applications.portfolio import mean_cvar as mean_cvar
+from mvrc.applications.portfolio import mean_semideviation as mean_semideviation
+from mvrc.applications.portfolio import mean_variance as mean_variance
 
-# name: module; the estimators, imported when used
-_ESTIMATORS: dict[str, str] = {}
+if TYPE_CHECKING:
+    from mvrc.applications.embedding.estimator import (
+        StochasticNeighborEmbedding as StochasticNeighborEmbedding,
+    )
+    from mvrc.applications.portfolio.estimator import MeanCVaRPortfolio as MeanCVaRPortfolio
+    from mvrc.applications.portfolio.estimator import (
+        MeanSemideviationPortfolio as MeanSemideviationPortfolio,
+    )
+    from mvrc.applications.portfolio.estimator import (
+        MeanVariancePortfolio as MeanVariancePortfolio,
+    )
+
+_ESTIMATORS = {  # where each is defined
+    "LinearValueFunction": "bellman",
+    "MeanCVaRPortfolio": "portfolio",
+    "MeanSemideviationPortfolio": "portfolio",
+    "MeanVariancePortfolio": "portfolio",
+    "SparseAdditiveRegressor": "additive",
+    "StochasticNeighborEmbedding": "embedding",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ESTIMATORS:
         raise AttributeError(f"module 'mvrc.applications' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"mvrc.applications.{_ESTIMATORS[name]}"), name)
+    module = importlib.import_module(f"mvrc.applications.{_ESTIMATORS[name]}.estimator")
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from mvrc import checks
+from mvrc.datasets import files
+from mvrc.datasets.returns import Returns, last_days
 
 _MISSING = (-99.99, -999.0)  # the library's codes
-
-
-class Returns(NamedTuple):
-    """Daily returns in percent."""
-
-    values: np.ndarray  # days × assets
-    assets: tuple[str, ...]
-    dates: np.ndarray  # yyyymmdd
-    dropped: tuple[str, ...]  # assets left out because they were mostly missing
+BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
 @checks.explain_keywords
@@ -32,42 +26,61 @@ def read_french(path: str | Path, days: int | None = None, most_missing: float =
 
     Args:
         path: the official zip or CSV, with its preamble, blocks and footer, or a plain CSV.
-        days: keep only the last so many days.
+        days: keep only the last so many days of the file.
         most_missing: share of missing days from which on an asset is dropped.
     """
     checks.fraction("most_missing", most_missing)
-    lines = iter(_text(Path(path)).splitlines())
+    header, rows = _first_block(_text(files.checked_path(path)))
+    try:
+        table = np.array(rows, dtype=float)
+    except ValueError:  # a cell that is no number, or lines of different lengths
+        table = np.empty((0, 0))
+    if not table.size or len(header) != table.shape[1]:
+        raise ValueError(
+            f"path {str(path)!r} is no daily file of the French library: it needs a line of names "
+            f"and lines of as many numbers that begin with a date yyyymmdd."
+        )
+    table = table[last_days(days, len(table))]
+    dates, values, assets = table[:, 0].astype(int), table[:, 1:], header[1:]
+    values = np.where(np.isin(values, _MISSING) | ~np.isfinite(values), np.nan, values)
+    kept = np.isnan(values).mean(axis=0) <= most_missing
+    complete = ~np.isnan(values[:, kept]).any(axis=1)
+    if not kept.any() or not complete.any():
+        raise ValueError(
+            f"path {str(path)!r} has no day with a return of every asset that misses at most the "
+            f"share {most_missing:g} of the days."
+        )
+    return Returns(
+        values[complete][:, kept],
+        tuple(name for name, keep in zip(assets, kept, strict=True) if keep),
+        dates[complete],
+        tuple(name for name, keep in zip(assets, kept, strict=True) if not keep),
+    )
+
+
+def _first_block(text: str) -> tuple[list[str], list[list[str]]]:
+    """The line of names and the lines of numbers, as cells."""
     header: list[str] = []
     rows: list[list[str]] = []
-    for line in lines:
+    for line in text.splitlines():
         cells = [cell.strip().strip('"').strip() for cell in line.split(",")]
         if re.fullmatch(r"\d{8}", cells[0]):
             rows.append(cells)
         elif rows:
             break  # the next block or the footer
-        elif len(cells) > 2 and any(cells[1:]):
+        elif len(cells) > 1 and any(cells[1:]):
             header = cells
-    if not rows or len(header) != len(rows[0]):
-        raise ValueError(
-            f"path {str(path)!r} is no daily file of the French library: it needs a line of names "
-            f"and lines that begin with a date yyyymmdd."
-        )
-    table = np.array([[float(cell) for cell in row] for row in rows])
-    dates, values, assets = table[:, 0].astype(int), table[:, 1:], np.array(header[1:])
-    if days is not None:
-        dates, values = dates[-checks.whole("days", days) :], values[-days:]
-    values = np.where(np.isin(values, _MISSING), np.nan, values)
-    kept = np.isnan(values).mean(axis=0) <= most_missing
-    complete = ~np.isnan(values[:, kept]).any(axis=1)
-    return Returns(
-        values[complete][:, kept], tuple(assets[kept]), dates[complete], tuple(assets[~kept])
-    )
+    return header, rows
 
 
 def _text(path: Path) -> str:
-    if not path.exists():
-        raise FileNotFoundError(f"path {str(path)!r} does not exist; give a CSV or zip file.")
-    if zipfile.is_zipfile(path):
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"path {str(path)!r} {what}; give a CSV or zip file.")
+    if not zipfile.is_zipfile(path):
+        return path.read_text(encoding="latin-1")
+    try:
         with zipfile.ZipFile(path) as archive:
             return archive.read(archive.namelist()[0]).decode("latin-1")
-    return path.read_text(encoding="latin-1")
+    except (*BROKEN_ZIP, IndexError) as error:
+        raise ValueError(f"path {str(path)!r} is a damaged zip file; get it again.") from error

@@ -1,0 +1,104 @@
+"""Who is whose neighbour in the data, with what probability."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mvrc import checks
+
+
+class Neighbors(NamedTuple):
+    """For each point k its neighbours i ≠ k, nearest first, and p_{i|k}, which sums to 1."""
+
+    index: np.ndarray  # n × kept
+    probability: np.ndarray  # n × kept
+
+
+def neighbors(
+    data: Any, perplexity: float | None = None, sigma: float = 1.0, keep: int | None = None
+) -> Neighbors:
+    """p_{i|k} = s(zᵢ, zₖ)/Σ_{j≠k} s(zⱼ, zₖ), over the `keep` nearest."""
+    points = _check_points(data)
+    n = len(points)
+    kept = n - 1 if keep is None else min(checks.whole("keep", keep), n - 1)
+    index, square = _nearest(points, kept)
+    if perplexity is None:
+        log_weight = -square / (2 * checks.positive("sigma", sigma) ** 2)
+        probability = _softmax(log_weight)
+    else:
+        if not 1 < checks.positive("perplexity", perplexity) < kept:
+            raise ValueError(
+                f"perplexity must lie between 1 and the number of neighbours, {kept}, not "
+                f"{perplexity}."
+            )
+        copies = int(np.max(np.sum(square == 0, axis=1)))
+        if copies > perplexity:
+            raise ValueError(
+                f"data has a point with {copies} duplicates (distance 0), more than the "
+                f"perplexity, {perplexity:g}, so no bandwidth gives it; remove duplicates, for "
+                f"instance by np.unique(data, axis=0), or raise perplexity."
+            )
+        probability = calibrate(square, perplexity)
+    kind = points.dtype if points.dtype == np.float32 else np.float64
+    return Neighbors(index.astype(np.int32), probability.astype(kind))
+
+
+def calibrate(square: np.ndarray, perplexity: float, rounds: int = 64) -> np.ndarray:
+    """Probabilities ∝ exp(−b d²) row by row, with b by bisection on the entropy log(perplexity)."""
+    # Relative to the nearest, so that a point far from all others is like any other.
+    square = square - square[:, :1]
+    spread = square.mean(axis=1)
+    low = np.zeros(len(square))
+    high = np.full(len(square), np.inf)
+    b = 1 / np.where(spread > 0, spread, 1)
+    for _ in range(rounds):
+        p = _softmax(-b[:, None] * square)
+        entropy = -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=1)
+        wide = entropy > np.log(perplexity)
+        low, high = np.where(wide, b, low), np.where(wide, high, b)
+        b = np.where(np.isinf(high), 2 * b, (low + high) / 2)
+        if np.all(np.abs(entropy - np.log(perplexity)) < 1e-10):
+            break
+        b = np.minimum(b, 1e300)  # rows of equal distances have one entropy for every b
+    return p
+
+
+def _nearest(points: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and squared distances of each point's nearest others, in blocks of rows."""
+    n = len(points)
+    length = np.sum(points**2, axis=1)
+    index = np.empty((n, kept), np.int64)
+    square = np.empty((n, kept))
+    for start in range(0, n, 1024):
+        rows = np.arange(start, min(start + 1024, n))
+        block = length[rows, None] + length - 2 * points[rows] @ points.T
+        block[np.arange(len(rows)), rows] = np.inf  # not its own neighbour
+        nearest = np.argpartition(block, kept - 1, axis=1)[:, :kept] if kept < n - 1 else None
+        nearest = np.argsort(block, axis=1)[:, :kept] if nearest is None else nearest
+        order = np.argsort(np.take_along_axis(block, nearest, 1), axis=1)
+        index[rows] = np.take_along_axis(nearest, order, 1)
+        square[rows] = np.take_along_axis(block, index[rows], 1)
+    return index, np.maximum(square, 0)
+
+
+def _softmax(log_weight: np.ndarray) -> np.ndarray:
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    return weight / weight.sum(axis=1, keepdims=True)
+
+
+def _check_points(data: Any) -> np.ndarray:
+    points = np.asarray(data)
+    if points.dtype.kind not in "iuf" or points.ndim != 2:
+        raise ValueError(
+            f"data must be a table of numbers, points × coordinates, not an array of dtype "
+            f"{points.dtype} and shape {points.shape}."
+        )
+    if len(points) < 4:
+        raise ValueError(f"data must have at least four points, and has n_samples = {len(points)}.")
+    points = points if points.dtype == np.float32 else points.astype(float)
+    if not np.isfinite(points).all():
+        raise ValueError("data contains NaN or inf; remove or fill those points first.")
+    # Centred, so that squared distances lose no digits to a common shift.
+    return points - points.mean(axis=0)

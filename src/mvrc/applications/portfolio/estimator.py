@@ -1,0 +1,222 @@
+"""Portfolios as scikit-learn estimators: fit on returns, predict portfolio returns."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mvrc.applications.base import Minimizer
+from mvrc.applications.portfolio.problems import (
+    check_returns,
+    mean_cvar,
+    mean_semideviation,
+    mean_variance,
+)
+from mvrc.problem import Composition
+from mvrc.regularizers import Regularizer, Simplex
+
+
+class _Portfolio(Minimizer, abc.ABC):
+    """What the portfolios share: data in, weights out."""
+
+    constraint: Any
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the weights for returns X, days × assets, in percent; y is not used.
+
+        Missing values are refused: which days or assets to drop is a choice that changes the
+        answer, so it is yours.
+        """
+        returns = self._returns(X, reset=True)
+        constraint = Simplex() if self.constraint == "simplex" else self.constraint
+        problem = self._problem(returns, constraint)
+        x = np.zeros(returns.shape[1], returns.dtype)
+        if isinstance(constraint, Regularizer):
+            with problem.precision(x):
+                x = np.asarray(constraint.prox(x + 1 / len(x), 1.0))
+        result = self._minimize(problem, self._start(x, returns), self._default)
+        self.weights_ = self._weights(result.x)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Returns of the portfolio on the days of X."""
+        check_is_fitted(self)
+        return self._returns(X, reset=False) @ self.weights_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean return minus risk_aversion times the risk on the days of X; larger is better."""
+        earned = self.predict(X)
+        return float(earned.mean() - self.risk_aversion * self._risk(earned))
+
+    def _returns(self, X: Any, reset: bool) -> np.ndarray:
+        kinds = [np.float64, np.float32]
+        array = validate_data(self, X, reset=reset, dtype=kinds, ensure_all_finite=not reset)
+        if not reset:
+            return array
+        is_frame = hasattr(X, "columns") and len(X.columns) == array.shape[1]
+        return check_returns(X if is_frame else array).astype(array.dtype, copy=False)
+
+    _default: Any = None  # the method that None of the parameter means; None: the library's
+    risk_aversion: float
+
+    @abc.abstractmethod
+    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition: ...
+
+    @abc.abstractmethod
+    def _risk(self, earned: np.ndarray) -> float: ...
+
+    def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
+        return x
+
+    def _weights(self, x: Any) -> np.ndarray:
+        return x
+
+
+class MeanVariancePortfolio(_Portfolio):
+    """Weights that minimise −mean + κ·variance + μ‖w‖₁ of the portfolio's return.
+
+    Args:
+        risk_aversion: κ.
+        l1: μ.
+        constraint: None, "simplex" (no short sales, weights sum to 1) or a regulariser such as
+            `mvrc.Box(-0.5, 0.5)`.
+        method: a recipe, a name of `mvrc.METHODS`, or None for the default.
+        tol: the fit ends when the gradient mapping is down to this share of its start.
+        max_epochs: limit on epochs; reaching it gives a ConvergenceWarning.
+        random_state: seed or generator, as everywhere in scikit-learn.
+        verbose: show a progress bar.
+
+    Attributes:
+        weights_: one for each asset.
+        objective_: the value reached.
+        result_: the `mvrc.Result`, with its history.
+        n_iter_: epochs made.
+        feature_names_in_: names of the assets, when X is a DataFrame.
+    """
+
+    def __init__(
+        self,
+        risk_aversion: float = 0.2,
+        l1: float = 0.01,
+        constraint: Any = None,
+        method: Any = None,
+        tol: float = 1e-6,
+        max_epochs: int = 1000,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.risk_aversion = risk_aversion
+        self.l1 = l1
+        self.constraint = constraint
+        self.method = method
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition:
+        return mean_variance(returns, self.risk_aversion, self.l1, constraint)
+
+    def _risk(self, earned: np.ndarray) -> float:
+        return earned.var()
+
+
+class MeanSemideviationPortfolio(_Portfolio):
+    """Weights that minimise −mean + κ·semideviation: only returns below the mean are risk.
+
+    Args:
+        risk_aversion: κ.
+        order: 1 or 2, of the semideviation.
+        constraint: "simplex" or a regulariser that fixes the size of the weights.
+        smoothing: see `mvrc.applications.mean_semideviation`.
+        method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
+    """
+
+    def __init__(
+        self,
+        risk_aversion: float = 1.0,
+        order: int = 2,
+        constraint: Any = "simplex",
+        smoothing: float | None = None,
+        method: Any = None,
+        tol: float = 1e-6,
+        max_epochs: int = 1000,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.risk_aversion = risk_aversion
+        self.order = order
+        self.constraint = constraint
+        self.smoothing = smoothing
+        self.method = method
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition:
+        return mean_semideviation(
+            returns, self.risk_aversion, self.order, constraint, self.smoothing
+        )
+
+    def _risk(self, earned: np.ndarray) -> float:
+        below = np.maximum(earned.mean() - earned, 0)
+        return np.mean(below**self.order) ** (1 / self.order)
+
+
+class MeanCVaRPortfolio(_Portfolio):
+    """Weights that minimise −mean + κ·CVaR_β, the mean of the worst 1 − β of the losses.
+
+    Args:
+        risk_aversion: κ.
+        beta: β.
+        constraint: "simplex" or a regulariser that fixes the size of the weights.
+        smoothing: see `mvrc.applications.mean_cvar`.
+        method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
+
+    Attributes:
+        value_at_risk_: the threshold t, the β-quantile of the losses.
+    """
+
+    # A batch of √n days has a handful in the tail: too noisy for the default method's step.
+    _default = "fista"
+
+    def __init__(
+        self,
+        risk_aversion: float = 1.0,
+        beta: float = 0.95,
+        constraint: Any = "simplex",
+        smoothing: float | None = None,
+        method: Any = None,
+        tol: float = 1e-6,
+        max_epochs: int = 1000,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.risk_aversion = risk_aversion
+        self.beta = beta
+        self.constraint = constraint
+        self.smoothing = smoothing
+        self.method = method
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition:
+        return mean_cvar(returns, self.risk_aversion, self.beta, constraint, self.smoothing)
+
+    def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
+        return {"weights": x, "threshold": np.quantile(-returns @ x, self.beta).astype(x.dtype)}
+
+    def _weights(self, x: Any) -> np.ndarray:
+        self.value_at_risk_ = float(x["threshold"])
+        return x["weights"]
+
+    def _risk(self, earned: np.ndarray) -> float:
+        """CVaR of a sample: the threshold that minimises the formula is its quantile."""
+        threshold = np.quantile(-earned, self.beta, method="higher")
+        return threshold + np.maximum(-earned - threshold, 0).mean() / (1 - self.beta)

@@ -1,0 +1,62 @@
+"""Daily returns of the 30 and 38 industry portfolios of the Kenneth R. French data library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mvrc import checks
+from mvrc.datasets import download, files
+from mvrc.datasets.french import read_french
+from mvrc.datasets.returns import Returns
+
+
+@checks.explain_keywords
+def industry30(
+    path: str | Path | None = None, days: int | None = None, known_hash: str | None = None
+) -> Returns:
+    """The 30 industry portfolios, value weighted, in percent a day.
+
+    Looked for in this order: `path`; the folder in the environment variable MVRC_DATA;
+    `../shared/data` and `shared/data`; the user's cache; the library itself, from which the
+    official zip is downloaded into the cache (needs pooch: pip install 'mvrc[data]').
+    Missing values are dropped as `read_french` does.
+
+    Args:
+        path: a file, or a folder with industry30_daily.csv or the official zip.
+        days: keep only the last so many days of the file.
+        known_hash: sha256 that the file must have, wherever it comes from.
+    """
+    return _industry(30, path, days, known_hash)
+
+
+@checks.explain_keywords
+def industry38(
+    path: str | Path | None = None, days: int | None = None, known_hash: str | None = None
+) -> Returns:
+    """The 38 industry portfolios, value weighted, in percent a day.
+
+    Some of them have no returns for many years and are then left out: `dropped` has their names.
+
+    Args:
+        path: a file, or a folder with industry38_daily.csv or the official zip; otherwise the file
+            is looked for as in `industry30`.
+        days: keep only the last so many days of the file.
+        known_hash: sha256 that the file must have, wherever it comes from.
+    """
+    return _industry(38, path, days, known_hash)
+
+
+def _industry(
+    count: int, path: str | Path | None, days: int | None, known_hash: str | None
+) -> Returns:
+    digits = files.checked_hash(known_hash)
+    if days is not None:
+        checks.whole("days", days)  # before a download
+    archive = f"{count}_Industry_Portfolios_daily_CSV.zip"
+    names = (f"industry{count}_daily.csv", archive)
+    wanted = files.Wanted(f"industry{count}", names, "simulate_industry")
+    file = files.find(wanted, path)
+    if file is None:
+        file = download.fetch(wanted, archive, digits)
+    files.check_hash(file, digits)
+    return read_french(file, days)

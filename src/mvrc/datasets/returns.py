@@ -1,0 +1,27 @@
+"""What every loader and generator of returns gives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mvrc import checks
+
+
+class Returns(NamedTuple):
+    """Daily returns in percent."""
+
+    values: np.ndarray  # days × assets
+    assets: tuple[str, ...]
+    dates: np.ndarray  # yyyymmdd
+    dropped: tuple[str, ...]  # assets left out because they were mostly missing
+
+
+def last_days(days: int | None, available: int) -> slice:
+    """The rows of the last so many days; None is all. More than there are is refused."""
+    if days is None:
+        return slice(None)
+    if checks.whole("days", days) > available:
+        raise ValueError(f"days must be at most {available}, the days of the file, not {days}.")
+    return slice(available - int(days), None)

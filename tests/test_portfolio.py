@@ -1,0 +1,266 @@
+"""Portfolios: the formulas, the optimum of a conic solver, scikit-learn's own checks."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mvrc
+from mvrc import datasets
+from mvrc.applications import (
+    MeanCVaRPortfolio,
+    MeanSemideviationPortfolio,
+    MeanVariancePortfolio,
+    mean_cvar,
+    mean_semideviation,
+    mean_variance,
+)
+from mvrc.applications.portfolio import exact_mean_variance
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ALL = (MeanVariancePortfolio, MeanSemideviationPortfolio, MeanCVaRPortfolio)
+
+
+@pytest.fixture(scope="module")
+def returns():
+    return datasets.simulate_industry(n=600, d=5, seed=1).values
+
+
+FILES = ("industry30", "sp500", "simulated")
+
+
+def load(name):
+    if name == "sp500":
+        return datasets.sp500().values
+    if name == "simulated":
+        return datasets.simulate_industry(n=3000).values
+    if not (DATA / "industry30_daily.csv").exists():
+        pytest.skip("../shared/data is not there")
+    return datasets.industry30(DATA).values
+
+
+# --- formulas -----------------------------------------------------------------------------------
+
+
+def test_mean_variance_is_the_formula(returns):
+    x = np.random.default_rng(0).normal(size=5)
+    earned = returns @ x
+    direct = -earned.mean() + 0.3 * earned.var() + 0.02 * np.abs(x).sum()
+    assert mean_variance(returns, 0.3, 0.02).objective(x) == pytest.approx(direct, rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_mean_semideviation_is_the_formula(returns, order):
+    x = np.full(5, 0.2)
+    earned = returns @ x
+    below = np.maximum(earned.mean() - earned, 0)
+    direct = -earned.mean() + 0.7 * np.mean(below**order) ** (1 / order)
+    problem = mean_semideviation(returns, 0.7, order, smoothing=1e-12)
+    assert problem.objective(x) == pytest.approx(direct, rel=1e-10)
+
+
+def test_mean_cvar_is_the_formula_and_its_smoothing_is_bounded(returns):
+    x = np.full(5, 0.2)
+    earned = returns @ x
+    z = {"weights": x, "threshold": np.array(0.4)}
+    direct = -earned.mean() + 0.5 * (0.4 + np.maximum(-earned - 0.4, 0).mean() / 0.1)
+    tight = mean_cvar(returns, 0.5, 0.9, smoothing=1e-12).objective(z)
+    assert tight == pytest.approx(direct, rel=1e-10)
+    wide = mean_cvar(returns, 0.5, 0.9, smoothing=0.4).objective(z)
+    assert 0 < wide - direct <= 0.5 * (0.4 / 8) / 0.1
+
+
+@pytest.mark.parametrize(
+    "problem, x",
+    [
+        (mean_variance, np.full(5, 0.2)),
+        (mean_semideviation, np.full(5, 0.2)),
+        (mean_cvar, {"weights": np.full(5, 0.2), "threshold": np.array(0.5)}),
+    ],
+)
+def test_derivatives(problem, x, returns):
+    assert problem(returns).check(x).ok
+
+
+def test_semideviation_is_defined_where_an_estimate_is_negative(returns):
+    problem = mean_semideviation(returns)
+    for y in (-1.0, 0.0, 1e-9, 4.0):
+        assert np.isfinite(problem.outer(np.array([0.1, y])))
+
+
+def test_exact_mean_variance_is_optimal(returns):
+    """0 ∈ ∇F + μ∂‖·‖₁."""
+    x, value = exact_mean_variance(returns)
+    problem = mean_variance(returns)
+    assert problem.objective(x) == pytest.approx(value, rel=1e-12)
+    gradient = problem.gradient(x)
+    np.testing.assert_allclose(gradient[x != 0], -0.01 * np.sign(x[x != 0]), atol=1e-12)
+    assert np.all(np.abs(gradient[x == 0]) <= 0.01 + 1e-12)
+
+
+# --- optima -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("constraint", [None, "simplex", mvrc.Box(-0.02, 0.05)])
+def test_mean_variance_reaches_the_optimum_of_clarabel(name, constraint):
+    cvxpy = pytest.importorskip("cvxpy")
+    R = load(name)
+    model = MeanVariancePortfolio(constraint=constraint, tol=1e-7).fit(R)
+    x = cvxpy.Variable(R.shape[1])
+    limits = {None: [], "simplex": [x >= 0, cvxpy.sum(x) == 1]}.get(
+        constraint if constraint is None or isinstance(constraint, str) else 0,
+        [x >= -0.02, x <= 0.05],
+    )
+    C = np.cov(R.T, bias=True)
+    risk = cvxpy.quad_form(x, cvxpy.psd_wrap(C))
+    penalty = 0.0 if constraint == "simplex" else 0.01 * cvxpy.norm1(x)
+    problem = cvxpy.Problem(cvxpy.Minimize(-R.mean(axis=0) @ x + 0.2 * risk + penalty), limits)
+    accuracy = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
+    problem.solve(solver="CLARABEL", **accuracy)
+    assert abs(model.objective_ - problem.value) <= 1e-6 * abs(problem.value)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "model, measure",
+    [
+        (MeanCVaRPortfolio(), "CVAR"),
+        (MeanSemideviationPortfolio(), "SEMI_DEVIATION"),
+        (MeanSemideviationPortfolio(order=1), "FIRST_LOWER_PARTIAL_MOMENT"),
+    ],
+    ids=["cvar", "semideviation", "semideviation-1"],
+)
+def test_tail_risks_reach_the_optimum_of_skfolio(name, model, measure):
+    """The true objective, without smoothing, at both weights."""
+    skfolio = pytest.importorskip("skfolio")
+    from skfolio.optimization import MeanRisk, ObjectiveFunction
+
+    R = load(name)[-3000:]  # the conic solver takes seconds on all days
+    ours = clone(model).fit(R)
+    theirs = MeanRisk(
+        risk_measure=getattr(skfolio.RiskMeasure, measure),
+        objective_function=ObjectiveFunction.MAXIMIZE_UTILITY,
+        risk_aversion=1.0,
+    ).fit(R)
+    utility = ours.score(R)
+    ours.weights_ = theirs.weights_
+    best = ours.score(R)
+    assert utility >= best - 1e-3 * abs(best)
+
+
+# --- scikit-learn -------------------------------------------------------------------------------
+
+
+@parametrize_with_checks([model() for model in ALL])
+def test_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_pipeline_and_grid_search(model, returns):
+    percent = FunctionTransformer(lambda r: 100 * r)
+    pipe = make_pipeline(percent, model())
+    name = model.__name__.lower()
+    grid = GridSearchCV(pipe, {f"{name}__risk_aversion": [0.1, 1.0]}, cv=TimeSeriesSplit(2))
+    grid.fit(returns / 100)
+    assert grid.best_estimator_[-1].weights_.shape == (5,)
+    assert np.isfinite(grid.best_score_)
+
+
+def test_frames_keep_their_names(returns):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(returns, columns=list("abcde"))
+    model = MeanVariancePortfolio().fit(frame)
+    assert list(model.feature_names_in_) == list("abcde")
+    np.testing.assert_allclose(model.predict(frame), returns @ model.weights_, rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a", "c", "d", "e"]])
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_options_reach_the_solver(model, returns):
+    by_name = model(method="civr", random_state=3, max_epochs=400, tol=1e-4).fit(returns)
+    again = model(method="civr", random_state=3, max_epochs=400, tol=1e-4).fit(returns)
+    np.testing.assert_array_equal(by_name.weights_, again.weights_)
+    default = model(tol=1e-7).fit(returns)
+    assert by_name.objective_ == pytest.approx(default.objective_, rel=1e-3, abs=1e-5)
+    with pytest.warns(ConvergenceWarning, match="did not converge to tol=1e-09 in max_epochs=1"):
+        model(tol=1e-9, max_epochs=1).fit(returns)
+
+
+def test_constraints_hold(returns):
+    for model in ALL:
+        weights = model(constraint="simplex").fit(returns).weights_
+        assert weights.min() >= 0 and weights.sum() == pytest.approx(1)
+    weights = MeanVariancePortfolio(constraint=mvrc.Box(0, 0.01)).fit(returns).weights_
+    assert weights.min() >= 0 and weights.max() <= 0.01
+
+
+# --- wrong input --------------------------------------------------------------------------------
+
+
+def with_nan(R):
+    R = R.copy()
+    R[3, 1] = np.nan
+    return R
+
+
+def constant(R):
+    R = R.copy()
+    R[:, 2] = 0.1
+    return R
+
+
+@pytest.mark.parametrize("fit", [lambda R: MeanVariancePortfolio().fit(R), mean_variance, mean_cvar])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (with_nan, "returns has 1 missing values (NaN or inf) on 1 of 600 days, in column 1;"),
+        (lambda R: R[:, :1], "returns must have at least two assets, and has n_features = 1."),
+        (constant, "returns has column 2 with the same return every day"),
+        (lambda R: R[:1], "n_samples = 1"),
+    ],
+)
+def test_wrong_returns(fit, change, words, returns):
+    with pytest.raises(ValueError) as error:
+        fit(change(returns))
+    message = str(error.value)
+    assert words in message or "n_samples = 1" in words and "1 sample" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"risk_aversion": -1}, "risk_aversion must be a finite number of at least 0, not -1."),
+        ({"l1": "a"}, "l1 must be a finite number of at least 0, not 'a'."),
+        ({"constraint": 3}, "constraint must be a regulariser such as mvrc.Simplex()"),
+        ({"method": "cvir"}, "did you mean 'civr'?"),
+        ({"tol": 0}, "rtol must be a positive number, not 0."),
+    ],
+)
+def test_wrong_options(options, words, returns):
+    with pytest.raises((ValueError, TypeError)) as error:
+        MeanVariancePortfolio(**options).fit(returns)
+    assert words in str(error.value)
+
+
+def test_wrong_numbers_of_the_other_risks(returns):
+    with pytest.raises(ValueError, match="order must be 1 or 2, not 3."):
+        mean_semideviation(returns, order=3)
+    with pytest.raises(ValueError, match="beta must lie strictly between 0 and 1, not 1."):
+        mean_cvar(returns, beta=1)
+    with pytest.raises(ValueError, match="smoothing must be a positive number, not 0."):
+        mean_cvar(returns, smoothing=0)

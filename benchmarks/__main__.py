@@ -10,7 +10,17 @@ import time
 # two, and on a busy machine waiting for the second costs it a factor.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import jacobian, memory, methods, overhead, report, seeds, startup, step
+from benchmarks import (
+    applications,
+    jacobian,
+    memory,
+    methods,
+    overhead,
+    report,
+    seeds,
+    startup,
+    step,
+)
 from benchmarks.row import Row
 
 
@@ -18,7 +28,7 @@ def main() -> None:
     """All parts in turn; one that breaks is a row that fails and does not hide the others."""
     before, start = os.getloadavg()[0], time.perf_counter()
     rows: list[Row] = []
-    for part in (step, startup, seeds, methods, jacobian, memory, overhead):
+    for part in (step, startup, seeds, methods, jacobian, memory, overhead, applications):
         print(f"{part.__doc__.splitlines()[0]}", file=sys.stderr, flush=True)
         try:
             rows.extend(part.rows())

@@ -13,11 +13,12 @@ import argparse
 import math
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 
 import mvrc
-from mvrc.datasets import read_french
+from mvrc.applications import mean_variance
+from mvrc.applications.portfolio import exact_mean_variance
+from mvrc.datasets import industry30, simulate_industry
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT.parent / "shared" / "data" / "industry30_daily.csv"
@@ -26,55 +27,11 @@ RISK, SPARSITY = 0.2, 0.01
 STEP_SIZE, BATCH, EPOCHS, SEEDS = 1e-3, 256, 30, 5
 
 
-def simulated_returns(days: int = 24_452, assets: int = 30, seed: int = 0) -> np.ndarray:
-    """Daily returns in percent: a market factor and each asset's own noise, both Student-t."""
-    rng = np.random.default_rng(seed)
-    degrees = 5
-    unit = math.sqrt((degrees - 2) / degrees)  # makes the variance 1
-    market = 0.9 * unit * rng.standard_t(degrees, (days, 1))
-    own = unit * rng.standard_t(degrees, (days, assets))
-    beta = rng.uniform(0.6, 1.3, assets)
-    spread = rng.uniform(0.7, 1.5, assets)
-    mean = 0.03 + 0.012 * rng.standard_normal(assets)
-    return mean + beta * market + spread * own
-
-
 def load_returns(simulated: bool) -> tuple[np.ndarray, str]:
     """The returns, and what they are."""
     if not simulated and FILE.exists():
-        return read_french(FILE).values, "30 industry portfolios"
-    return simulated_returns(), "simulated returns"
-
-
-def portfolio(returns: np.ndarray) -> mvrc.Composition:
-    """The composition: functions of one day, no derivatives."""
-    return mvrc.Composition(
-        inner=lambda x, r: jnp.stack([r @ x, (r @ x) ** 2]),
-        outer=lambda y: -y[0] + RISK * (y[1] - y[0] ** 2),
-        inner_data=returns,
-        regularizer=mvrc.L1(SPARSITY),
-    )
-
-
-def exact_optimum(returns: np.ndarray) -> float:
-    """Φ* from the exact mean and covariance: restarted FISTA, checked by optimality."""
-    mean, covariance = returns.mean(axis=0), np.cov(returns.T, bias=True)
-    step = 1 / (2 * RISK * np.linalg.eigvalsh(covariance)[-1])
-
-    def forward_backward(x: np.ndarray) -> np.ndarray:
-        u = x - step * (2 * RISK * covariance @ x - mean)
-        return np.sign(u) * np.maximum(np.abs(u) - step * SPARSITY, 0)
-
-    x = y = np.zeros_like(mean)
-    t = 1.0
-    while np.abs(x - forward_backward(x)).max() > 1e-13 * step:
-        new = forward_backward(y)
-        if (y - new) @ (new - x) > 0:  # the momentum points uphill: start it anew
-            y, t = x, 1.0
-            continue
-        t_new = (1 + math.sqrt(1 + 4 * t * t)) / 2
-        x, y, t = new, new + (t - 1) / t_new * (new - x), t_new
-    return float(-mean @ x + RISK * x @ covariance @ x + SPARSITY * np.abs(x).sum())
+        return industry30(FILE).values, "30 industry portfolios"
+    return simulate_industry().values, "simulated returns"
 
 
 def methods(n: int) -> dict[str, mvrc.MVRC | mvrc.CIVR]:
@@ -153,8 +110,8 @@ def main() -> None:
 
     returns, what = load_returns(options.simulated)
     n, assets = returns.shape
-    problem, x0 = portfolio(returns), np.zeros(assets)
-    best = exact_optimum(returns)
+    problem, x0 = mean_variance(returns, RISK, SPARSITY), np.zeros(assets)
+    _, best = exact_mean_variance(returns, RISK, SPARSITY)
     print(f"Portfolio of {assets} assets, {n:,} days ({what}); exact optimum {best:.6f}.")
     print(
         f"Step size {STEP_SIZE:g}, batch {BATCH}, {EPOCHS} epochs; medians of {SEEDS} seeds, "

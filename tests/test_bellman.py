@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
-from mvrc.applications.bellman.estimator import LinearValueFunction  # noqa: E402
+from mvrc.applications import LinearValueFunction  # noqa: E402
 
 GAMMA = 0.9
 

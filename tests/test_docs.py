@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib.util
 import io
 import itertools
 import os
@@ -190,21 +189,3 @@ def test_the_site_builds(tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "site" / "index.html").exists()
-
-
-def test_the_demo_says_what_it_is():
-    """examples/portfolio.py starts with a sentence; its optimum is checked by its own certificate.
-
-    The whole demo is run by `make demo`; here only its NumPy part, on few days.
-    """
-    path = ROOT / "examples" / "portfolio.py"
-    spec = importlib.util.spec_from_file_location("portfolio_example", path)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    assert example.__doc__.splitlines()[0].endswith(".")
-    returns = example.simulated_returns(days=500, assets=6)
-    best = example.exact_optimum(returns)
-    problem = example.portfolio(returns)
-    rng = np.random.default_rng(0)
-    for x in [np.zeros(6), *rng.normal(0, 0.1, (20, 6))]:
-        assert problem.objective(x) >= best

@@ -80,7 +80,7 @@ def test_the_shift_cancels(points):
     x = np.random.default_rng(1).normal(size=(30, 2))
     table = neighbors(points, sigma=2.0)
     p = np.zeros((30, 30))
-    np.put_along_axis(p, table.index, table.probability, axis=1)
+    np.put_along_axis(p, table.nearest, table.probability, axis=1)
     with jax.enable_x64(True):
 
         def plain(x):
@@ -104,7 +104,7 @@ def test_bandwidths_have_the_perplexity(points):
 def test_nearest_are_the_nearest(points):
     square = ((points[:, None] - points) ** 2).sum(-1)
     np.fill_diagonal(square, np.inf)
-    index = neighbors(points, perplexity=3, keep=9).index
+    index = neighbors(points, perplexity=3, keep=9).nearest
     np.testing.assert_array_equal(index, np.argsort(square, axis=1)[:, :9])
 
 

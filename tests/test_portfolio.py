@@ -223,7 +223,9 @@ def constant(R):
     return R
 
 
-@pytest.mark.parametrize("fit", [lambda R: MeanVariancePortfolio().fit(R), mean_variance, mean_cvar])
+@pytest.mark.parametrize(
+    "fit", [lambda R: MeanVariancePortfolio().fit(R), mean_variance, mean_cvar]
+)
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -237,7 +239,7 @@ def test_wrong_returns(fit, change, words, returns):
     with pytest.raises(ValueError) as error:
         fit(change(returns))
     message = str(error.value)
-    assert words in message or "n_samples = 1" in words and "1 sample" in message
+    assert words in message or ("n_samples = 1" in words and "1 sample" in message)
     assert "\n" not in message
 
 

@@ -8,12 +8,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mvrc.applications.additive import sparse_additive as sparse_additive
+from mvrc.applications.additive import sparse_additive_convex as sparse_additive_convex
+from mvrc.applications.bellman import bellman as bellman
+from mvrc.applications.bellman import bellman_stream as bellman_stream
+from mvrc.applications.bellman import bellman_transitions as bellman_transitions
 from mvrc.applications.embedding import neighbor_embedding as neighbor_embedding
 from mvrc.applications.portfolio import mean_cvar as mean_cvar
 from mvrc.applications.portfolio import mean_semideviation as mean_semideviation
 from mvrc.applications.portfolio import mean_variance as mean_variance
 
 if TYPE_CHECKING:
+    from mvrc.applications.additive.estimator import (
+        SparseAdditiveRegressor as SparseAdditiveRegressor,
+    )
+    from mvrc.applications.bellman.estimator import LinearValueFunction as LinearValueFunction
     from mvrc.applications.embedding.estimator import (
         StochasticNeighborEmbedding as StochasticNeighborEmbedding,
     )

@@ -110,7 +110,7 @@ class StochasticNeighborEmbedding(Minimizer):
 
     def _first(self, points: np.ndarray, components: int) -> np.ndarray:
         """The start, with a standard deviation of 1 along its first axis."""
-        n, width = points.shape
+        n = len(points)
         if not isinstance(self.init, str):
             given = np.asarray(self.init, np.float32)
             if given.shape != (n, components):

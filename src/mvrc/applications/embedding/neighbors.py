@@ -12,7 +12,7 @@ from mvrc import checks
 class Neighbors(NamedTuple):
     """For each point k its neighbours i ≠ k, nearest first, and p_{i|k}, which sums to 1."""
 
-    index: np.ndarray  # n × kept
+    nearest: np.ndarray  # n × kept, the indices i
     probability: np.ndarray  # n × kept
 
 

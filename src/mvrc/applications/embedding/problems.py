@@ -14,7 +14,7 @@ from mvrc.applications.embedding.neighbors import Neighbors, neighbors
 from mvrc.problem import Composition
 
 OUTER = ("points", "pairs")
-ALL = 4096  # up to so many points the shift of the log-sum-exp looks at all of them,
+ALL = 512  # up to so many points the shift of the log-sum-exp looks at all of them,
 CLOSEST = 8  # beyond at so many of each point's nearest in the data
 
 
@@ -37,8 +37,8 @@ def neighbor_embedding(
     g(x, j) = (x, [exp(log s(xⱼ, xₖ) − cₖ) for k ≠ j, 0 for k = j], c),
     f_{i,k}(y) = p_{i|k} (log y²ₖ + y³ₖ + log n − log s(y¹ᵢ, y¹ₖ)) − p_{i|k} log n.
 
-    With more than 4,096 points the maximum is over k's eight nearest in the data only, as a step on
-    a small batch must not look at all pairs; terms beyond e^560 times it are then cut (float32: e^70).
+    With more than 512 points the maximum is over k's eight nearest in the data only, as a step on
+    a small batch must not look at all pairs; terms beyond e^560 times it (in float32 e^70) are cut.
 
     Args:
         data: n points, n × D.
@@ -58,14 +58,14 @@ def embedding_problem(
     """The same from the neighbours and their probabilities."""
     checks.choice("outer", outer, OUTER)
     scale = 1 / (2 * checks.positive("embedding_sigma", embedding_sigma) ** 2)
-    n, kept = table.index.shape
+    n, kept = table.nearest.shape
     center = np.arange(n, dtype=np.int32)
-    rows: Any = (center, table.index, table.probability)
+    rows: Any = (center, table.nearest, table.probability)
     if outer == "pairs":
-        rows = (np.repeat(center, kept), table.index.ravel(), table.probability.ravel())
+        rows = (np.repeat(center, kept), table.nearest.ravel(), table.probability.ravel())
     weight = 1 / n if outer == "points" else kept / n
     return Composition(
-        _Similarities(None if n <= ALL else table.index[:, :CLOSEST], scale),
+        _Similarities(None if n <= ALL else table.nearest[:, :CLOSEST], scale),
         _CrossEntropy(scale, weight),
         center,
         outer_data=rows,

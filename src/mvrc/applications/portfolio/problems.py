@@ -180,7 +180,7 @@ def _width(smoothing: Any, returns: np.ndarray) -> float:
     return SMOOTHING * float(np.median(returns.std(axis=0)))
 
 
-def smooth_plus(u: jax.Array, width: Any) -> jax.Array:
+def smooth_plus(u: Any, width: Any) -> jax.Array:
     """(u)₊, with (u + μ/2)²/(2μ) on |u| ≤ μ/2: convex, slope 1/μ-Lipschitz."""
     near = jnp.clip(u + width / 2, 0, width)
     return near**2 / (2 * width) + jnp.maximum(u - width / 2, 0)

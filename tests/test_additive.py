@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mvrc
+from mvrc.applications import SparseAdditiveRegressor
 from mvrc.applications.additive import (
-    SparseAdditiveRegressor,
     largest_penalty,
     modified_root,
     sparse_additive,

@@ -388,6 +388,7 @@ def many(seeds):
     ("samples", lambda: run(samples=0), ValueError, "samples must be a whole number"),
     ("seconds", lambda: run(seconds=0), ValueError, "seconds must be a positive number"),
     ("tol", lambda: run(tol=0), ValueError, "tol must be a positive number, not 0"),
+    ("rtol", lambda: run(rtol=-1), ValueError, "rtol must be a positive number, not -1"),
     ("nan tol", lambda: run(tol=np.nan), ValueError, "tol must be a positive number, not nan"),
     ("record_every", lambda: run(record_every=0), ValueError, "record_every must be .* at least 1"),
     ("seed", lambda: run(seed=-1), ValueError, "seed must be a whole number .* not -1"),

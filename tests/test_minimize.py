@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -54,6 +55,46 @@ def test_stops_by_each_limit():
     assert run(epochs=0).epochs == 0
     already = run(tol=1e9)
     assert (already.status, already.epochs) == (mvrc.Status.CONVERGED, 0)
+
+
+def test_relative_tolerance():
+    result = run(epochs=300, rtol=1e-3)
+    first, *_, last = result.history["gradient_mapping"]
+    assert result.status is mvrc.Status.CONVERGED
+    assert last <= 1e-3 * first
+    assert np.all(result.history["gradient_mapping"][:-1] > 1e-3 * first)
+    assert run(epochs=300, rtol=1e-3, tol=1e-1).epochs < result.epochs
+
+
+def test_a_stationary_start_is_no_reason_to_stop_without_a_tolerance():
+    case = ONE.problem
+    heavy = mvrc.Composition(case.inner, case.outer, case.inner_data, regularizer=mvrc.L1(1e3))
+    assert mvrc.minimize(heavy, np.zeros_like(ONE.x0), METHOD, epochs=2).epochs == 2
+    assert mvrc.minimize(heavy, np.zeros_like(ONE.x0), METHOD, epochs=2, rtol=1e-3).epochs == 0
+
+
+def test_numbers_inside_functions_compile_once():
+    """A module as outer: its numbers are arguments of the program, so another value is a hit."""
+    from mvrc.engine import _compile
+
+    class Scaled(eqx.Module):
+        weight: float
+
+        def __call__(self, y):
+            return self.weight * (y @ y)
+
+    def solve(weight):
+        problem = mvrc.Composition(_rows, Scaled(weight), np.ones((8, 3)) + np.eye(8, 3))
+        return mvrc.minimize(problem, np.ones(3), mvrc.MVRC(0.01), epochs=1).objective
+
+    first = solve(1.0)
+    before = _compile.cache_info().misses
+    assert solve(2.0) != first
+    assert _compile.cache_info().misses == before
+
+
+def _rows(x, r):
+    return r * x
 
 
 def test_statuses_are_sentences():

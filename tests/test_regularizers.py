@@ -16,6 +16,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import linalg, optimize
 
+import mvrc
 from mvrc.regularizers import (
     L1,
     L2,
@@ -677,3 +678,19 @@ def test_custom_carries_the_numbers_of_its_modules():
 def test_import_leaves_optax_alone():
     code = "import sys, mvrc.regularizers; sys.exit('optax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_parts_are_apart():
+    """Each part has its own prox; what is not named is free."""
+    r = mvrc.Parts(a=L1(0.5), b=mvrc.Simplex())
+    x = {"a": np.array([2.0, -0.1]), "b": np.array([3.0, 1.0]), "c": np.array(7.0)}
+    moved = r.prox(x, 0.4)
+    np.testing.assert_allclose(moved["a"], prox(L1(0.5), x["a"], 0.4))
+    np.testing.assert_allclose(moved["b"], [1, 0], atol=1e-7)
+    assert moved["c"] == 7
+    assert r.value(moved) == pytest.approx(0.5 * 1.8, rel=1e-6)
+    assert np.isinf(r.value(x))
+    with pytest.raises(ValueError, match="x of Parts must be a dictionary that has 'a', 'b', not"):
+        r.check({"a": np.ones(2)})
+    with pytest.raises(TypeError, match="a of Parts must be a Regularizer"):
+        mvrc.Parts(a=3)

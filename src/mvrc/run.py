@@ -72,7 +72,10 @@ class Stop:
 
     def small(self, mapping: Any, first: Any) -> Any:
         """Whether (or which of) the gradient mappings are down to a tolerance."""
-        return (mapping <= (self.tol or -1.0)) | (mapping <= (self.rtol or -1.0) * first)
+        limit = np.full_like(first, -1.0) if self.tol is None else np.full_like(first, self.tol)
+        if self.rtol is not None:
+            limit = np.maximum(limit, self.rtol * first)
+        return mapping <= limit
 
     def spent(self, epoch: int, samples: int, seconds: float) -> Status | None:
         """The limit that has been reached, if any."""

@@ -240,6 +240,9 @@ def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
     """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
     if batch.size <= rows:
         return part(batch.piece(0, batch.size))
+    # Pieces without a rest where that can be had: `part` is then in the program only once.
+    even = [d for d in range(max(1, rows // 2), 2 * rows + 1) if batch.size % d == 0]
+    rows = min(even, key=lambda d: abs(d - rows), default=rows)
     count, rest = divmod(batch.size, rows)
 
     def add(total: Any, i: Any) -> tuple[Any, None]:

@@ -30,7 +30,9 @@ class Minimizer(BaseEstimator):
     random_state: Any  # as everywhere in scikit-learn
     verbose: bool  # show a progress bar
 
-    def _minimize(self, problem: Composition, x0: Any, method: Any = None) -> Result:
+    def _minimize(
+        self, problem: Composition, x0: Any, method: Any = None, record_every: int = 1
+    ) -> Result:
         """Solve from x0; `method` is what None of the parameter means."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         result = minimize(
@@ -40,6 +42,7 @@ class Minimizer(BaseEstimator):
             epochs=self.max_epochs,
             rtol=self.tol,
             seed=seed,
+            record_every=record_every,
             progress=bool(self.verbose),
         )
         if result.status is not Status.CONVERGED:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import typing
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from mvrc import checks
 from mvrc.regularizers.base import Regularizer, shapes
 
 
@@ -19,11 +21,12 @@ class Parts(Regularizer):
 
     each: dict[str, Regularizer]
 
+    @typing.no_type_check  # its own sentence says what a part may be
     def __init__(self, **each: Regularizer) -> None:
         for name, r in each.items():
             if not isinstance(r, Regularizer):
                 raise TypeError(
-                    f"{name} of Parts must be a Regularizer such as mvrc.L1(0.01), not {r!r}."
+                    f"{name} of Parts must be a Regularizer such as mvrc.L1(0.01), not {checks.shown(r)}."
                 )
         self.each = each
 

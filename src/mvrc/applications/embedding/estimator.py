@@ -36,7 +36,8 @@ class StochasticNeighborEmbedding(Minimizer):
         method: a recipe, a name of `mvrc.METHODS`, or None: FISTA on full passes. A batch has few
             points near any given one, so stochastic methods need small steps here.
         tol: the fit ends when the gradient is down to this share of its start.
-        max_epochs: limit on epochs, of ten passes each for the default method.
+        max_epochs: limit on epochs, one pass each for the default method; the gradient is looked
+            at after every tenth.
         random_state: seed or generator, as everywhere in scikit-learn.
         verbose: show a progress bar.
 
@@ -55,7 +56,7 @@ class StochasticNeighborEmbedding(Minimizer):
         outer: str = "points",
         method: Any = None,
         tol: float = 0.05,
-        max_epochs: int = 50,
+        max_epochs: int = 500,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -90,7 +91,7 @@ class StochasticNeighborEmbedding(Minimizer):
         for step in (n**2 / 8, n**2 / 64, n**2 / 512):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
-                result = self._minimize(problem, x0, FISTA(step_size=step, period=10))
+                result = self._minimize(problem, x0, FISTA(step_size=step), record_every=10)
             started = result.history["objective"][0]
             if result.status is not Status.DIVERGED and result.objective <= started:
                 break

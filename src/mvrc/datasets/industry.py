@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from mvrc import checks
-from mvrc.datasets import download, files
+from mvrc.datasets import files
+from mvrc.datasets.download import fetch
 from mvrc.datasets.french import read_french
 from mvrc.datasets.returns import Returns
 
 
 @checks.explain_keywords
 def industry30(
-    path: str | Path | None = None, days: int | None = None, known_hash: str | None = None
+    path: str | Path | None = None,
+    days: int | None = None,
+    known_hash: str | None = None,
+    download: bool = True,
 ) -> Returns:
     """The 30 industry portfolios, value weighted, in percent a day.
 
@@ -25,13 +29,17 @@ def industry30(
         path: a file, or a folder with industry30_daily.csv or the official zip.
         days: keep only the last so many days of the file.
         known_hash: sha256 that the file must have, wherever it comes from.
+        download: whether to ask the library when the file is nowhere else.
     """
-    return _industry(30, path, days, known_hash)
+    return _industry(30, path, days, known_hash, download)
 
 
 @checks.explain_keywords
 def industry38(
-    path: str | Path | None = None, days: int | None = None, known_hash: str | None = None
+    path: str | Path | None = None,
+    days: int | None = None,
+    known_hash: str | None = None,
+    download: bool = True,
 ) -> Returns:
     """The 38 industry portfolios, value weighted, in percent a day.
 
@@ -42,12 +50,13 @@ def industry38(
             is looked for as in `industry30`.
         days: keep only the last so many days of the file.
         known_hash: sha256 that the file must have, wherever it comes from.
+        download: whether to ask the library when the file is nowhere else.
     """
-    return _industry(38, path, days, known_hash)
+    return _industry(38, path, days, known_hash, download)
 
 
 def _industry(
-    count: int, path: str | Path | None, days: int | None, known_hash: str | None
+    count: int, path: str | Path | None, days: int | None, known_hash: str | None, ask: bool
 ) -> Returns:
     digits = files.checked_hash(known_hash)
     if days is not None:
@@ -56,7 +65,9 @@ def _industry(
     names = (f"industry{count}_daily.csv", archive)
     wanted = files.Wanted(f"industry{count}", names, "simulate_industry")
     file = files.find(wanted, path)
+    if file is None and not ask:
+        raise files.missing(wanted, "")
     if file is None:
-        file = download.fetch(wanted, archive, digits)
+        file = fetch(wanted, archive, digits)
     files.check_hash(file, digits)
     return read_french(file, days)

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 from jaxtyping import Array, Float
 
-from mvrc.estimators.base import Estimator, three_batches
+from mvrc.estimators.base import MATRIX_LIMIT, Estimator, three_batches
 from mvrc.oracle import Oracle, Vector
 
 
@@ -28,7 +28,8 @@ class Svrg(Estimator):
         v = Ĝᵀ∇f_B(ĝ) − g'(x̃)ᵀ∇f_B(g(x̃)) + ∇F(x̃).
 
     With one outer function A' = A and v = Ĝᵀ∇f(ĝ). The p × d matrix g'(x̃) is kept: its product
-    with a new ∇f at every step has no matrix-free form short of a full pass.
+    with a new ∇f at every step has no matrix-free form short of a full pass. The Jacobians of the
+    batches are matrices too while p·d is small, else vector-Jacobian products.
     """
 
     refreshes: ClassVar[bool] = True
@@ -44,11 +45,18 @@ class Svrg(Estimator):
 
     def update(self, oracle: Oracle, state: SvrgState, point: Vector) -> SvrgState:
         a, a_prime, b = three_batches(oracle)
-        new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
-        old, old_jacobian = oracle.values_and_jacobian(state.snapshot, a, a_prime)
-        inner = state.inner + (new - old)
-        jacobian = state.jacobian + (new_jacobian - old_jacobian)
-        gradient = oracle.outer_gradient(inner, b) @ jacobian
+        if state.jacobian.size <= MATRIX_LIMIT:
+            new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
+            old, old_jacobian = oracle.values_and_jacobian(state.snapshot, a, a_prime)
+            inner = state.inner + (new - old)
+            outer = oracle.outer_gradient(inner, b)
+            gradient = outer @ (state.jacobian + (new_jacobian - old_jacobian))
+        else:  # the same by products with the Jacobians of the batch
+            new, pull_new = oracle.values_and_pullback(point, a, a_prime)
+            old, pull_old = oracle.values_and_pullback(state.snapshot, a, a_prime)
+            inner = state.inner + (new - old)
+            outer = oracle.outer_gradient(inner, b)
+            gradient = outer @ state.jacobian + (pull_new(outer) - pull_old(outer))
         if b is not None:
             anchor = oracle.outer_gradient(state.inner, b) @ state.jacobian
             gradient = gradient - anchor + state.full

@@ -1,0 +1,17 @@
+"""The command `mvrc`; `app.py` lists its commands, a file each."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The entry point; typer and rich are imported here, as the library does without them."""
+    try:
+        from mvrc.cli.app import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
+            raise
+        print(f"The command mvrc needs {error.name}: pip install 'mvrc[cli]'.", file=sys.stderr)
+        sys.exit(2)
+    app(prog_name="mvrc")

@@ -1,0 +1,81 @@
+"""The problem of an experiment: composition, starting point, smoothness and best value."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import mvrc
+from mvrc.applications import mean_variance, sparse_additive
+from mvrc.applications.portfolio import exact_mean_variance
+from mvrc.estimation import default_step_size
+from mvrc.estimators import Spider
+from mvrc.experiments.sources import Source
+from mvrc.experiments.spec import Experiment, MethodSpec
+from mvrc.schemes import ProximalScheme
+
+
+class Task(NamedTuple):
+    """What the methods are given, and what they are measured by."""
+
+    problem: mvrc.Composition
+    x0: np.ndarray
+    best: float  # Φ*, or the lowest value known
+    exact: bool  # whether it is Φ*
+    smoothness: float  # L of F
+
+
+def task(experiment: Experiment, source: Source) -> Task:
+    """The task of an experiment on a source."""
+    return _task(experiment.problem, source)
+
+
+@functools.lru_cache(maxsize=8)
+def _task(problem: str, source: Source) -> Task:
+    return {"portfolio": _portfolio, "spam": _spam}[problem](source)
+
+
+def _portfolio(source: Source) -> Task:
+    """Risk aversion 0.2, 0.01‖x‖₁, x₀ = 0; Φ* from the covariance."""
+    (returns,) = source.arrays
+    _, best = exact_mean_variance(returns, 0.2, 0.01)
+    smoothness = 0.4 * np.linalg.eigvalsh(np.cov(returns.T, bias=True))[-1]
+    problem = mean_variance(returns, 0.2, 0.01)
+    return Task(problem, np.zeros(returns.shape[1]), best, True, float(smoothness))
+
+
+def _spam(source: Source) -> Task:
+    """λ = 1, μ = 0.001, x₀ = 0.01 everywhere; nonconvex, so the best value is one that was met."""
+    X, y = source.arrays
+    problem, x0 = sparse_additive(X, y, 1.0, 0.001), np.full(X.shape[1], 0.01)
+    step = default_step_size(problem, x0)
+    # Full passes with a short step find the same minimum from this start as every other method.
+    result = mvrc.minimize(problem, x0, mvrc.FISTA(step, period=10), epochs=200, rtol=1e-10)
+    return Task(problem, x0, result.objective, False, 1 / (4 * step))
+
+
+def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | None = None) -> Any:
+    """The recipe with the experiment's sizes; `step_size` in place of the paper's."""
+    if spec.recipe == "fista":
+        return mvrc.FISTA(step_size)
+    step = experiment.step_size if step_size is None else step_size
+    batch, outer = experiment.batch_size, experiment.outer_batch_size
+    sizes = {"batch_size": batch, "period": experiment.steps(n)}
+    if outer is not None:
+        sizes["outer_batch_size"] = outer
+    if spec.recipe == "asc-pg":
+        own = experiment.asc_pg["step_size"] if step_size is None else step_size
+        average = mvrc.Power(experiment.asc_pg["average"], 4 / 9)
+        return mvrc.ASCPG(own, average=average, **sizes)
+    if spec.recipe == "civr" and outer is not None:  # its two-level form, which has no name
+        small = mvrc.Sizes(batch, None, outer)
+        return mvrc.Method(
+            Spider(), ProximalScheme(step), small, period=experiment.steps(n), name="civr"
+        )
+    if spec.recipe == "mvrc":
+        decaying = spec.momentum == "diminishing-restart"
+        momentum = mvrc.Diminishing(restart=True) if decaying else mvrc.Constant(spec.momentum)
+        return mvrc.MVRC(step, momentum=momentum, **sizes)
+    return mvrc.METHODS[spec.recipe](step, **sizes)

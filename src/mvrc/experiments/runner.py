@@ -1,0 +1,214 @@
+"""Runs the experiments: one file a run, named by what was run, so nothing is done twice."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mvrc
+from mvrc.experiments import problems, sources
+from mvrc.experiments.sources import Source
+from mvrc.experiments.spec import Experiment, MethodSpec
+from mvrc.result import COLUMNS
+
+FORMAT = 1  # of the files; another number is another run
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One method on one experiment, for all its seeds."""
+
+    experiment: Experiment
+    source: Source
+    method: MethodSpec
+    power: int | None = None  # tuning: the step is 2^power / L
+
+    @property
+    def seeds(self) -> int:
+        tuning = self.experiment.tuning
+        return self.experiment.seeds if self.power is None or tuning is None else tuning.seeds
+
+    @property
+    def name(self) -> str:
+        """Short, for a progress bar."""
+        step = "" if self.power is None else f", step 2^{self.power}/L"
+        return f"{self.experiment.id}: {self.method.label}{step}"
+
+    @functools.cached_property
+    def described(self) -> dict[str, Any]:
+        """All that the numbers of the run depend on."""
+        e = self.experiment
+        words: dict[str, Any] = {
+            "experiment": e.id, "problem": e.problem, "data": self.source.name,
+            "fingerprint": self.source.fingerprint, "method": dataclasses.asdict(self.method),
+            "batch_size": e.batch_size, "outer_batch_size": e.outer_batch_size,
+            "period": e.steps(self.source.n), "asc_pg": e.asc_pg, "seeds": self.seeds,
+            "step_size": e.step_size, "epochs": e.epochs, "power": self.power,
+            "version": mvrc.__version__, "format": FORMAT,
+        }  # fmt: skip
+        if self.power is not None and e.tuning is not None:
+            words |= {"passes": e.tuning.passes, "step_size": None, "epochs": None}
+        return words
+
+    @property
+    def key(self) -> str:
+        text = json.dumps(self.described, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def plan(
+    experiments: dict[str, Experiment], folder: str | Path | None = None, tuning: bool = True
+) -> list[Job]:
+    """The jobs, the figure's first."""
+    found = {name: sources.find(e.data, folder) for name, e in experiments.items()}
+    wanted = [
+        (name, e)
+        for name, e in experiments.items()
+        if not e.instead_of or any(o in found and not found[o].real for o in e.instead_of)
+    ]
+    jobs = [Job(e, found[name], m) for name, e in wanted for m in e.methods]
+    if tuning:
+        jobs += [
+            Job(e, found[name], m, power)
+            for name, e in wanted
+            if e.tuning is not None
+            for m in e.tuning.methods
+            for power in e.tuning.powers
+        ]
+    return jobs
+
+
+def run(jobs: list[Job], output: Path, tell: Callable[[Job, bool], Any]) -> None:
+    """Do the jobs that are not done; `tell` is called after each, with whether it was."""
+    (output / "runs").mkdir(parents=True, exist_ok=True)
+    for job in jobs:
+        file = output / "runs" / f"{job.key}.json"
+        done = _is_whole(file)
+        if not done:
+            _write(file, json.dumps(_solve(job)))
+        tell(job, done)
+    _write(output / "jobs.json", json.dumps([job.key for job in jobs]))
+    write_rows(output)
+
+
+def records(output: Path) -> list[dict[str, Any]]:
+    """The runs of the last plan, in its order."""
+    plan = output / "jobs.json"
+    if not plan.exists():
+        raise FileNotFoundError(
+            f"output {str(output)!r} has no finished runs; run mvrc reproduce --output {output}."
+        )
+    keys = json.loads(plan.read_text("utf-8"))
+    return [json.loads((output / "runs" / f"{key}.json").read_text("utf-8")) for key in keys]
+
+
+def write_rows(output: Path) -> Path:
+    """rows.csv: a row for every run, seed and measurement."""
+    path = output / "rows.csv"
+    named = ("experiment", "data", "method", "power", "step_size", "seed")
+    with _replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*named, *COLUMNS])
+        for record in records(output):
+            head = [
+                record["experiment"], record["data"], record["method"], record["power"],
+                record["step_size"],
+            ]  # fmt: skip
+            rows = record["rows"]
+            for seed in range(record["seeds"]):
+                for i in range(len(rows["epoch"])):
+                    cells = [
+                        rows[c][seed][i] if c in ("objective", "gradient_mapping") else rows[c][i]
+                        for c in COLUMNS
+                    ]
+                    writer.writerow([*head, seed, *cells])
+    return path
+
+
+def _solve(job: Job) -> dict[str, Any]:
+    """A run as a record that can be saved."""
+    task = problems.task(job.experiment, job.source)
+    n = job.source.n
+    e = job.experiment
+    step = None if job.power is None else 2.0**job.power / task.smoothness
+    method = problems.method(job.method, e, n, step)
+    if job.power is None:
+        # An epoch of a variance-reduced method is n + 2S(τ − 1) samples; ASC-PG has as many.
+        budget = e.epochs * (n + 2 * e.batch_size * (e.steps(n) - 1))
+        limits: dict[str, Any] = {"epochs": e.epochs}
+        if job.method.recipe == "asc-pg":
+            limits = {"samples": budget}
+    else:
+        assert e.tuning is not None
+        limits = {"samples": e.tuning.passes * n}
+    start = time.perf_counter()
+    results = mvrc.minimize_many(task.problem, task.x0, method, seeds=job.seeds, **limits)
+    rows: dict[str, Any] = {
+        name: [_plain(v) for v in results[0].history[name]]
+        for name in COLUMNS
+        if name not in ("objective", "gradient_mapping")
+    }
+    for name in ("objective", "gradient_mapping"):
+        rows[name] = [[_plain(v) for v in result.history[name]] for result in results]
+    return {
+        "experiment": e.id, "title": e.title, "data": job.source.name,
+        "data_title": job.source.title, "size": job.source.size, "n": n, "real": job.source.real,
+        "method": job.method.id, "label": job.method.label, "power": job.power,
+        "step_size": results[0].step_size, "seeds": job.seeds,
+        "best": task.best, "exact": task.exact, "smoothness": task.smoothness,
+        "status": [result.status.name for result in results],
+        "described": job.described, "rows": rows, "wall_seconds": time.perf_counter() - start,
+        "made_with": made_with(),
+    }  # fmt: skip
+
+
+@functools.cache
+def made_with() -> dict[str, str]:
+    """Versions and machine."""
+    versions = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+    return {
+        "mvrc": mvrc.__version__,
+        **versions,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _plain(value: Any) -> float | int | None:
+    """A number that JSON has; None for NaN and ±∞."""
+    number = value.item()
+    return number if np.isfinite(number) else None
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        json.loads(file.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
+
+
+def _write(path: Path, text: str) -> None:
+    with _replacing(path) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name to write to, which becomes `path` only when all is written."""
+    temporary = path.with_suffix(f".{os.getpid()}.part")
+    yield temporary
+    temporary.replace(path)

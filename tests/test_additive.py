@@ -181,6 +181,8 @@ def test_the_paper_run_ends_where_the_default_does():
     paper = mvrc.MVRC(0.004, batch_size=70, outer_batch_size=10, period=140)
     one = SparseAdditiveRegressor("paper", method=paper, tol=0.02, random_state=0).fit(X, y)
     other = SparseAdditiveRegressor("paper").fit(X, y)
+    assert one.result_.step_size == 0.004  # the method given is the one that ran
+    assert first_epoch(one)[0] != first_epoch(other)[0]
     assert one.selected_features_.tolist() == [0, 1, 2, 3]
     assert one.objective_ == pytest.approx(other.objective_, rel=1e-2)
 
@@ -234,6 +236,33 @@ def test_other_methods_reach_the_same_objective():
     small_step = mvrc.MVRC(0.01, batch_size=40, period=10)
     estimator = SparseAdditiveRegressor(method=small_step, random_state=0).fit(X, y)
     assert estimator.objective_ == pytest.approx(best, rel=1e-6)
+    assert estimator.result_.step_size == 0.01
+    default = SparseAdditiveRegressor().fit(X, y)
+    assert first_epoch(estimator)[0] == 200 + 9 * 2 * 40 != first_epoch(default)[0]
+
+
+def first_epoch(estimator):
+    history = estimator.result_.history
+    return history["inner_values"][1], history["objective"][1]
+
+
+def test_the_seed_reaches_a_method_that_draws():
+    X, y = additive_data(200, 4)
+    method = mvrc.MVRC(0.01, batch_size=40, period=10)
+    runs = [
+        SparseAdditiveRegressor(method=method, random_state=seed).fit(X, y) for seed in (0, 0, 1)
+    ]
+    values = [first_epoch(run)[1] for run in runs]
+    assert values[0] == values[1] != values[2]
+
+
+def test_verbose_shows_a_bar(capsys):
+    pytest.importorskip("rich")
+    X, y = additive_data(100, 3)
+    SparseAdditiveRegressor().fit(X, y)
+    assert "".join(capsys.readouterr()) == ""
+    SparseAdditiveRegressor(verbose=True).fit(X, y)
+    assert "objective" in "".join(capsys.readouterr())
 
 
 def test_it_works_with_scikit_learn_tools():
@@ -293,6 +322,8 @@ def test_the_problems_do_not_need_scikit_learn():
         ({"form": "paper", "degree": 2}, "degree is 2 but form is 'paper', which has no splines"),
         ({"n_knots": 1}, "n_knots must be a whole number of at least 2, not 1"),
         ({"degree": 0}, "degree must be a whole number of at least 1, not 0"),
+        ({"tol": -1}, "tol must be a positive number, not -1"),
+        ({"max_epochs": -1}, "max_epochs must be a whole number of at least 0, not -1"),
     ],
 )
 def test_wrong_parameters(arguments, sentence):

@@ -37,7 +37,7 @@ def sentence(caught):
     return text
 
 
-def french_text(days=40, assets=3, missing_asset=False, seed=0):
+def french_text(days=40, assets=30, missing_asset=False, seed=0):
     """A made-up file as the library writes them, and the returns in it."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(days, assets)).round(2)
@@ -124,13 +124,23 @@ def test_places_come_in_order(alone, monkeypatch):
 def test_both_counts_have_their_own_file(alone, monkeypatch):
     monkeypatch.setenv(files.VARIABLE, str(alone))
     for count in (30, 38):
-        text, _ = french_text(assets=count, missing_asset=count == 38)
+        text, _ = french_text(assets=30 if count == 30 else 37, missing_asset=count == 38)
         (alone / f"industry{count}_daily.csv").write_text(text)
     assert datasets.industry30().values.shape == (40, 30)
     more = datasets.industry38(days=7)
-    assert more.values.shape == (7, 38)
+    assert more.values.shape == (7, 37)
     assert more.dropped == ("Gone",)
     assert all(type(name) is str for name in more.assets)
+
+
+def test_a_file_of_the_other_count_is_refused(alone):
+    text, _ = french_text(assets=36, missing_asset=True)
+    (alone / "other.csv").write_text(text)
+    for reader, count in ((datasets.industry30, 30), (datasets.industry38, 38)):
+        with pytest.raises(ValueError, match=f"has 37 portfolios, but industry{count}") as caught:
+            reader(alone / "other.csv")
+        sentence(caught)
+    assert datasets.read_french(alone / "other.csv").values.shape == (40, 36)
 
 
 def test_without_a_file_the_way_out_is_told(alone, monkeypatch):
@@ -382,6 +392,19 @@ def test_simulated_industry_has_the_form_of_a_file():
     assert np.all(np.diff(data.dates) > 0)
     assert datasets.simulate_industry().values.shape == (24452, 30)
     assert datasets.simulate_industry(1, 1).values.shape == (1, 1)
+
+
+def test_returns_as_a_frame(monkeypatch):
+    pytest.importorskip("pandas")
+    data = datasets.simulate_industry(300, 4, seed=3)
+    frame = data.to_pandas()
+    np.testing.assert_array_equal(frame.to_numpy(), data.values)
+    assert tuple(frame.columns) == data.assets
+    assert list(frame.index.strftime("%Y%m%d").astype(int)) == list(data.dates)
+    monkeypatch.setitem(sys.modules, "pandas", None)  # its import now fails
+    with pytest.raises(ImportError, match=r"pip install 'mvrc\[pandas\]'") as caught:
+        data.to_pandas()
+    sentence(caught)
 
 
 def test_simulated_returns_never_lose_more_than_all():

@@ -58,14 +58,27 @@ def test_the_formula_at_any_distance(outer, size, points):
 
 
 def test_many_points_use_their_nearest_for_the_shift(points, monkeypatch):
-    """The same objective with the shift of large data, as long as neighbours are not far."""
-    x = points[:, :2]
-    want = neighbor_embedding(points, sigma=2.0).objective(x)
+    """With the shift of large data the objective is exact at moderate distances; far apart, where
+    a stranger is e^560 times more similar than the eight, it is a finite lower bound."""
     monkeypatch.setattr("mvrc.applications.embedding.problems.ALL", 10)
     problem = neighbor_embedding(points, sigma=2.0)
     assert problem.inner.closest.shape == (30, 8)
-    assert problem.objective(x) == pytest.approx(want, rel=1e-12)
-    assert np.isfinite(problem.objective(1e4 * x[::-1]))
+    x = np.random.default_rng(1).normal(size=(30, 2))
+    for size in (1e-3, 1.0, 5.0):
+        assert problem.objective(size * x) == pytest.approx(direct(points, size * x, 2), rel=1e-10)
+    for size in (40.0, 1e4):
+        found, exact = measure(problem, size * x), direct(points, size * x, 2.0)
+        assert found.objective < (1 - 1e-3) * exact, "terms were cut"
+        assert np.isfinite(found.objective) and np.all(np.isfinite(found.gradient))
+
+
+@pytest.mark.parametrize("n, limited", [(512, False), (513, True)])
+def test_from_513_points_on(n, limited):
+    data = np.random.default_rng(0).normal(size=(n, 3))
+    x = np.random.default_rng(1).normal(size=(n, 2))
+    problem = neighbor_embedding(data, sigma=1.0)
+    assert (problem.inner.closest is not None) == limited
+    assert problem.objective(x) == pytest.approx(direct(data, x, 1.0), rel=1e-10)
 
 
 @pytest.mark.parametrize("outer", ["points", "pairs"])
@@ -106,6 +119,45 @@ def test_nearest_are_the_nearest(points):
     np.fill_diagonal(square, np.inf)
     index = neighbors(points, perplexity=3, keep=9).nearest
     np.testing.assert_array_equal(index, np.argsort(square, axis=1)[:, :9])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clusters_far_apart_have_no_duplicates(dtype):
+    """Distances inside of a cluster are those of a twin that sees the cluster alone; the data, in
+    units of 1/64, is held exactly far away as well."""
+    near = np.round(64 * np.random.default_rng(0).normal(size=(300, 5))) / 64
+    X = near.copy()
+    X[150:] += 16384
+    table = neighbors(X.astype(dtype), perplexity=10, keep=30)
+    assert table.probability.dtype == dtype
+    for half in (slice(0, 150), slice(150, 300)):
+        alone = neighbors(near[half], perplexity=10, keep=30)
+        np.testing.assert_allclose(table.probability[half], alone.probability, atol=1e-6)
+        np.testing.assert_array_equal(table.nearest[half, 0] - half.start, alone.nearest[:, 0])
+
+
+def test_estimates_of_clusters_far_apart():
+    """In float32 the data itself would have duplicates at 10⁸: distances are of what was given."""
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    X[30:] += 1e8
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = StochasticNeighborEmbedding(perplexity=2, max_epochs=2, random_state=0).fit(X)
+    assert np.all(np.isfinite(model.embedding_))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_duplicates_are_seen_and_counted(dtype):
+    """Five copies of a point with 64 columns, whose ‖a‖² + ‖b‖² − 2aᵀb is not 0: the count is of
+    copies, whatever the number of neighbours kept."""
+    X = np.random.default_rng(0).normal(10, 1, size=(40, 64)).astype(dtype)
+    X[1:5] = X[0]
+    words = "data has a point in 5 copies, so 4 others at distance 0, more than the perplexity, 3"
+    for keep in (None, 4):
+        with pytest.raises(ValueError, match=words):
+            neighbors(X, perplexity=3, keep=keep)
+    p = neighbors(X, perplexity=4.5).probability
+    np.testing.assert_allclose(p[0, :4], p[0, 0], rtol=1e-6)
 
 
 def test_an_estimate_below_the_least_mean_is_finite(points):
@@ -168,23 +220,91 @@ def test_all_digits_against_tsne():
     assert ours >= theirs - 0.03
 
 
-def test_options(points):
-    def fit(**options):
-        return StochasticNeighborEmbedding(max_epochs=2, random_state=0, **options).fit(points)
-
-    with pytest.warns(ConvergenceWarning, match="did not converge to tol"):
-        assert fit(n_components=3, tol=1e-6).embedding_.shape == (30, 3)
+def fitted(points, **options):
+    """Two epochs, and no word about it."""
+    options = {"max_epochs": 2, "random_state": 0} | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        assert fit(sigma=2.0).embedding_.shape == (30, 2)
-        assert fit(outer="pairs", perplexity=4).embedding_.shape == (30, 2)
-        x0 = np.ones((30, 2), np.float32) * np.arange(30)[:, None]
-        assert fit(init=x0).embedding_.shape == (30, 2)
-        one = fit(init="random").embedding_
-        np.testing.assert_array_equal(one, fit(init="random").embedding_)
-        pipe = make_pipeline(StandardScaler(), clone(fit(perplexity=4)))
-        assert pipe.fit_transform(points).shape == (30, 2)
-        assert fit(method=mvrc.MVRC(step_size=20, batch_size=15)).n_iter_ == 2
+        return StochasticNeighborEmbedding(**options).fit(points)
+
+
+def test_options(points, capsys):
+    """Each by what it alone can do."""
+    plain = fitted(points)
+    assert not capsys.readouterr().out
+    fitted(points, verbose=True)
+    assert "objective" in capsys.readouterr().out, "the bar"
+    assert fitted(points, n_components=3).embedding_.shape == (30, 3)
+    assert fitted(points, max_epochs=5).n_iter_ == 5
+    assert fitted(points, max_epochs=500, tol=0.5).n_iter_ < fitted(points, max_epochs=500).n_iter_
+    x0 = np.random.default_rng(1).normal(size=(30, 2)).astype(np.float32)
+    np.testing.assert_array_equal(fitted(points, init=x0, max_epochs=0).embedding_, x0)
+    method = mvrc.MVRC(step_size=20, batch_size=15)
+    counts = [m.result_.history["inner_values"][-1] for m in (plain, fitted(points, method=method))]
+    assert counts[0] == 2 * 30 and counts[1] != counts[0]
+    with pytest.warns(ConvergenceWarning, match="did not converge to tol"):
+        StochasticNeighborEmbedding(max_epochs=2, tol=1e-6).fit(points)
+
+
+@pytest.mark.parametrize(
+    "options, same",
+    [
+        ({}, {"perplexity": 29 / 3, "keep": 29}),
+        ({"perplexity": 4}, {"perplexity": 4, "keep": 12}),
+        ({"sigma": 2.0}, {"sigma": 2.0}),
+        ({"sigma": 0.5}, {"sigma": 0.5}),
+    ],
+)
+def test_the_objective_is_that_of_the_problem(options, same, points):
+    """To the rounding of float32."""
+    model = fitted(points, **options)
+    problem = neighbor_embedding(points, **same)
+    exact = problem.objective(model.embedding_.astype(float))
+    assert model.objective_ == pytest.approx(exact, rel=1e-5)
+    p = np.asarray(problem.outer_data[2])
+    entropy = -np.sum(p * np.log(np.where(p > 0, p, 1))) / 30
+    assert model.kl_divergence_ == pytest.approx(30 * exact - entropy, rel=1e-4)
+
+
+def test_pairs_are_the_same_function_of_more_terms(points):
+    x0 = np.random.default_rng(1).normal(size=(30, 2))
+    by = {
+        outer: [
+            fitted(points, init=x0, outer=outer, perplexity=4, max_epochs=epochs)
+            for epochs in (0, 2)
+        ]
+        for outer in ("points", "pairs")
+    }
+    assert by["points"][0].objective_ == pytest.approx(by["pairs"][0].objective_, rel=1e-5)
+    counts = {o: models[1].result_.history["outer_gradients"][-1] for o, models in by.items()}
+    assert counts["pairs"] == 12 * counts["points"], "twelve neighbours are kept"
+
+
+def test_random_states(points):
+    one, again, other = (
+        fitted(points, init="random", random_state=seed).embedding_ for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, again)
+    assert not np.allclose(one, other)
+
+
+def test_a_transformer_like_tsne(points):
+    pandas = pytest.importorskip("pandas")
+    pipe = make_pipeline(StandardScaler(), clone(fitted(points, perplexity=4)))
+    pipe.set_output(transform="pandas")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        frame = pipe.fit_transform(pandas.DataFrame(points, index=range(100, 130)))
+    names = ["stochasticneighborembedding0", "stochasticneighborembedding1"]
+    assert list(frame.columns) == names and list(frame.index) == list(range(100, 130))
+    np.testing.assert_array_equal(pipe[-1].get_feature_names_out(), names)
+    assert not hasattr(pipe[-1], "transform"), "there is no place for a new point"
+
+
+@pytest.mark.parametrize("n", [4, 5, 6])
+def test_few_points(n, points):
+    model = fitted(points[:n])
+    assert np.all(np.isfinite(model.embedding_)) and model.embedding_.shape == (n, 2)
 
 
 def test_a_few_duplicates_are_fine(points):
@@ -209,7 +329,12 @@ def test_a_bad_step_is_tried_again(points):
         ({"perplexity": 40}, "perplexity must lie between 1 and the number of neighbours, 29"),
         ({"perplexity": 5, "sigma": 1.0}, "perplexity and sigma are both given; give one"),
         ({"init": "pac"}, "init must be 'pca' or 'random', not 'pac' (did you mean 'pca'?)."),
+        ({"perplexity": "a"}, "perplexity must be a positive number, not 'a'."),
+        ({"sigma": "a"}, "sigma must be a positive number, not 'a'."),
         ({"init": np.zeros((3, 2))}, "init must have one row for each row of X"),
+        ({"init": [["a", "b"]] * 30}, "init must have one row for each row of X"),
+        ({"init": np.ones((30, 2))}, "init has all points in one place, where the gradient is 0"),
+        ({"init": np.full((30, 2), np.nan)}, "init contains NaN or inf"),
         ({"outer": "both"}, "outer must be 'points' or 'pairs', not 'both'."),
         ({"n_components": 0}, "n_components must be a whole number of at least 1, not 0."),
     ],
@@ -222,7 +347,9 @@ def test_wrong_options(options, words, points):
 
 def test_wrong_data(points):
     many = np.concatenate([np.repeat(points[:1], 12, axis=0), points])
-    with pytest.raises(ValueError, match="data has a point with 12 duplicates .distance 0."):
+    with pytest.raises(
+        ValueError, match="data has a point in 13 copies, so 12 others at distance 0"
+    ):
         StochasticNeighborEmbedding(perplexity=5).fit(many)
     with pytest.raises(ValueError, match="data must have at least four points"):
         neighbor_embedding(points[:3])

@@ -170,13 +170,31 @@ def test_scikit_learn(estimator, check):
 
 @pytest.mark.parametrize("model", ALL)
 def test_pipeline_and_grid_search(model, returns):
+    """`score` compares sets; another scorer compares risk aversions."""
     percent = FunctionTransformer(lambda r: 100 * r)
     pipe = make_pipeline(percent, model())
     name = model.__name__.lower()
-    grid = GridSearchCV(pipe, {f"{name}__risk_aversion": [0.1, 1.0]}, cv=TimeSeriesSplit(2))
-    grid.fit(returns / 100)
-    assert grid.best_estimator_[-1].weights_.shape == (5,)
+    sets = {f"{name}__constraint": ["simplex", mvrc.Simplex(upper=0.3)]}
+    grid = GridSearchCV(pipe, sets, cv=TimeSeriesSplit(2)).fit(returns / 100)
+    assert grid.best_estimator_[-1].weights_.sum() == pytest.approx(1)
     assert np.isfinite(grid.best_score_)
+
+    def ratio(portfolio, X, y=None):
+        earned = portfolio.predict(X)
+        return earned.mean() / earned.std()
+
+    kappas = {f"{name}__risk_aversion": [0.1, 1.0]}
+    grid = GridSearchCV(pipe, kappas, scoring=ratio, cv=TimeSeriesSplit(2)).fit(returns / 100)
+    assert len(set(grid.cv_results_["mean_test_score"])) == 2
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.3, 0.7, 0.85, 0.95])
+@pytest.mark.parametrize("n", [2, 7, 20, 99, 100])
+def test_cvar_of_a_sample_is_the_minimum_of_its_formula(beta, n):
+    """t + E(loss − t)₊/(1 − β) is convex and piecewise linear: its minimum is at a loss."""
+    earned = np.random.default_rng(n).normal(size=n)
+    values = [t + np.maximum(-earned - t, 0).mean() / (1 - beta) for t in -earned]
+    assert MeanCVaRPortfolio(beta=beta)._risk(earned) == pytest.approx(min(values), rel=1e-12)
 
 
 def test_frames_keep_their_names(returns):
@@ -189,21 +207,121 @@ def test_frames_keep_their_names(returns):
         model.predict(frame[["b", "a", "c", "d", "e"]])
 
 
+def nullable(frame):
+    return frame.astype("Float64")
+
+
+def objects(frame):
+    return frame.astype(object)
+
+
+@pytest.mark.parametrize("kind", [nullable, objects])
+def test_frames_of_other_kinds(kind, returns):
+    pandas = pytest.importorskip("pandas")
+    frame = kind(pandas.DataFrame(returns, columns=list("abcde")))
+    model = MeanVariancePortfolio(random_state=0)
+    expected = clone(model).fit(returns).weights_
+    np.testing.assert_array_equal(model.fit(frame).weights_, expected)
+    x = np.full(5, 0.2)
+    assert mean_variance(frame).objective(x) == mean_variance(returns).objective(x)
+    frame.loc[3, "b"] = pandas.NA
+    for fit in (model.fit, mean_variance, mean_cvar):
+        with pytest.raises(
+            ValueError, match="has 1 missing values .* on 1 of 600 days, in column b"
+        ):
+            fit(frame)
+
+
+def test_a_frame_may_have_bools(returns):
+    frame = pytest.importorskip("pandas").DataFrame(returns, columns=list("abcde"))
+    frame["b"] = frame["b"] > 0
+    numbers = frame.astype(float)
+    x = np.full(5, 0.2)
+    assert mean_variance(frame).objective(x) == mean_variance(numbers).objective(x)
+    model = MeanVariancePortfolio(random_state=0)
+    weights = clone(model).fit(numbers).weights_
+    np.testing.assert_array_equal(model.fit(frame).weights_, weights)
+
+
+def test_returns_of_the_data_sets_are_taken_as_they_are():
+    data = datasets.simulate_industry(n=300, d=4)
+    model = MeanVariancePortfolio(random_state=0).fit(data)
+    assert tuple(model.feature_names_in_) == data.assets
+    np.testing.assert_allclose(model.predict(data), data.values @ model.weights_, rtol=1e-12)
+    x = {"weights": np.full(4, 0.25), "threshold": np.array(0.5)}
+    assert mean_cvar(data).objective(x) == mean_cvar(data.values).objective(x)
+    with pytest.raises(ValueError, match="in column asset 2;"):
+        mean_variance(data._replace(values=with_nan(data.values)))
+
+
 @pytest.mark.parametrize("model", ALL)
 def test_options_reach_the_solver(model, returns):
-    by_name = model(method="civr", random_state=3, max_epochs=400, tol=1e-4).fit(returns)
-    again = model(method="civr", random_state=3, max_epochs=400, tol=1e-4).fit(returns)
+    options = {"method": "civr", "max_epochs": 400, "tol": 1e-4}
+    by_name = model(**options, random_state=3).fit(returns)
+    again = model(**options, random_state=3).fit(returns)
     np.testing.assert_array_equal(by_name.weights_, again.weights_)
-    default = model(tol=1e-7).fit(returns)
+    other = model(**options, random_state=4).fit(returns)
+    assert not np.array_equal(columns(by_name)[1][1:4], columns(other)[1][1:4])
+    default = model(tol=1e-7, random_state=3).fit(returns)
+    assert columns(by_name)[0][1] != columns(default)[0][1]  # samples of the first epoch
     assert by_name.objective_ == pytest.approx(default.objective_, rel=1e-3, abs=1e-5)
     with pytest.warns(ConvergenceWarning, match="did not converge to tol=1e-09 in max_epochs=1"):
         model(tol=1e-9, max_epochs=1).fit(returns)
+
+
+def columns(model):
+    history = model.result_.history
+    return history["inner_values"], history["objective"]
+
+
+def test_verbose_shows_a_bar(returns, capsys):
+    pytest.importorskip("rich")
+    MeanVariancePortfolio().fit(returns)
+    assert "".join(capsys.readouterr()) == ""
+    MeanVariancePortfolio(verbose=True).fit(returns)
+    assert "objective" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    "model, constraint, excess",
+    [
+        (MeanCVaRPortfolio(0.1), mvrc.Box(0, 0.2), 0.1 / 8 / 0.05),
+        (MeanCVaRPortfolio(0.1), mvrc.NonNegative(), 0.1 / 8 / 0.05),
+        (MeanCVaRPortfolio(0.1), mvrc.L2Ball(1.0), 0.1 / 8 / 0.05),
+        (MeanSemideviationPortfolio(), mvrc.Box(0, 0.2), 1 / 2),
+        (MeanSemideviationPortfolio(order=1), mvrc.L1Ball(1.0), 1 / 8),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_sets_that_have_zero(model, constraint, excess):
+    """κ is so large that all weights 0 is the optimum, with the value 0. The smoothed objective is
+    above the true one, and at 0 by `excess` widths, so no optimum of it scores less than that."""
+    R = datasets.sp500(days=2000).values
+    model = clone(model).set_params(constraint=constraint)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(R)
+    width = 0.05 * np.median(R.std(axis=0))
+    assert np.abs(model.weights_).sum() < 0.03
+    assert -1.001 * excess * width <= model.score(R) <= 0
+
+
+@pytest.mark.parametrize("model", ALL)
+@pytest.mark.parametrize("epochs", [0, 1, 2])
+def test_a_fit_never_ends_above_its_start(model, epochs, returns):
+    far = model(risk_aversion=5.0, method=mvrc.FISTA(10.0), max_epochs=epochs)
+    with pytest.warns(ConvergenceWarning):
+        far.fit(returns)
+    assert far.objective_ <= columns(far)[1][0]
 
 
 def test_constraints_hold(returns):
     for model in ALL:
         weights = model(constraint="simplex").fit(returns).weights_
         assert weights.min() >= 0 and weights.sum() == pytest.approx(1)
+        weights = model(constraint=mvrc.Simplex(upper=0.3)).fit(returns).weights_
+        assert weights.min() >= 0 and weights.sum() == pytest.approx(1)
+        assert weights.max() <= 0.3
     weights = MeanVariancePortfolio(constraint=mvrc.Box(0, 0.01)).fit(returns).weights_
     assert weights.min() >= 0 and weights.max() <= 0.01
 
@@ -250,16 +368,27 @@ def test_wrong_returns(fit, change, words, returns):
         ({"l1": "a"}, "l1 must be a finite number of at least 0, not 'a'."),
         ({"constraint": 3}, "constraint must be a regulariser such as mvrc.Simplex()"),
         ({"method": "cvir"}, "did you mean 'civr'?"),
-        ({"tol": 0}, "rtol must be a positive number, not 0."),
+        ({"tol": 0}, "tol must be a positive number, not 0."),
+        ({"max_epochs": 1.5}, "max_epochs must be a whole number of at least 0, not 1.5."),
+        (
+            {"constraint": mvrc.L2Ball(1.0)},
+            "constraint L2Ball has no prox together with l1 = 0.01;",
+        ),
+        ({"constraint": mvrc.Simplex(upper=0.1)}, "upper of Simplex must be at least 0.2, as the"),
     ],
 )
 def test_wrong_options(options, words, returns):
     with pytest.raises((ValueError, TypeError)) as error:
         MeanVariancePortfolio(**options).fit(returns)
-    assert words in str(error.value)
+    assert str(error.value).startswith(words) or "did you mean" in words
 
 
 def test_wrong_numbers_of_the_other_risks(returns):
+    for risk in (mean_cvar, mean_semideviation):
+        with pytest.raises(
+            TypeError, match="such as mvrc.Simplex.. or mvrc.Simplex.upper=0.2., or"
+        ):
+            risk(returns, constraint=3)
     with pytest.raises(ValueError, match="order must be 1 or 2, not 3."):
         mean_semideviation(returns, order=3)
     with pytest.raises(ValueError, match="beta must lie strictly between 0 and 1, not 1."):

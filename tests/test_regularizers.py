@@ -164,6 +164,10 @@ def is_mixture(u):
     return inside([*(u >= 0), np.isclose(np.sum(u), 1.5)])
 
 
+def is_capped(u):
+    return inside([*(u >= 0), *(u <= 0.4), np.isclose(np.sum(u), 1.5)])
+
+
 def is_boxed(u):
     return inside((u >= -1) & (u <= 0.5))
 
@@ -178,6 +182,14 @@ def boxed(rng):
 
 def mixture(rng):
     return 1.5 * rng.dirichlet(ONES / 2)
+
+
+def capped(rng):
+    """Half full, and random shares of the rest that no cap cuts: 1.5 = Σ min(u, 0.4)."""
+    u = np.array([0.4, 0.4, 0.4, 0.0, 0.0, 0.0]) + 0.3 * np.array(
+        [0, 0, 0, *rng.dirichlet(ONES[:3])]
+    )
+    return rng.permutation(u)
 
 
 def in_ball(rng):
@@ -220,6 +232,8 @@ CASES = [
          qp(bounds=np.stack([LOWER, UPPER], 1)), lambda rng: np.clip(boxed(rng), LOWER, UPPER)),
     Case("non-negative", NonNegative(), lambda u: inside(u >= 0), qp(bounds=POSITIVE), positive),
     Case("simplex", Simplex(1.5), is_mixture, qp(bounds=POSITIVE, constraints=SUM), mixture),
+    Case("capped simplex", Simplex(1.5, upper=0.4), is_capped,
+         qp(bounds=(0, 0.4), constraints=SUM), capped),
     Case("l1 ball", L1Ball(1.5), lambda u: inside(norm1(u) <= 1.5),
          qp(SPLIT, bounds=POSITIVE, constraints=SMALL), in_l1_ball),
     Case("l2 ball", L2Ball(1.5), lambda u: inside(np.linalg.norm(u) <= 1.5),
@@ -413,6 +427,23 @@ def test_large_projections_keep_their_accuracy():
             np.testing.assert_allclose(np.sum(np.abs(p), dtype=float), 2.0, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_capped_simplex_keeps_its_sum_and_caps(dtype):
+    """Large, equal and far apart numbers, and caps that only just suffice."""
+    rng = np.random.default_rng(3)
+    for size, upper in ((1000, 0.0137), (49, 1 / 49), (49, 0.5), (7, 1.0), (7, 30.0), (1, 1.0)):
+        r = Simplex(1.0, upper)
+        r.check(np.zeros(size))
+        for x in (rng.normal(size=size), 1e6 * rng.normal(size=size), np.full(size, -3e5)):
+            p = np.asarray(prox(r, x.astype(dtype), 1.0), float)
+            assert p.min() >= 0 and p.max() <= dtype(upper)
+            # A sum of up to 1000 numbers below 1, each rounded.
+            assert p.sum() == pytest.approx(1, abs=100 * float(np.finfo(dtype).eps))
+            if upper >= 1:
+                plain = prox(Simplex(), x.astype(dtype), 1.0)
+                np.testing.assert_allclose(p, plain, atol=100 * np.finfo(dtype).eps)
+
+
 @few
 @hypothesis.given(rng=points, step=steps)
 def test_moreau(rng, step):
@@ -597,6 +628,12 @@ def test_sum_of_a_list():
         (lambda: GroupL2(1, [0.5, 1.5]), "groups of GroupL2 must be a whole-number label"),
         (lambda: GroupL2(1, 3), "groups of GroupL2 must be .* not 3."),
         (lambda: Simplex(0), "radius of Simplex must be a finite number above 0, not 0.0."),
+        (lambda: Simplex(upper=-1), "upper of Simplex must be a finite number .* not -1.0."),
+        (lambda: Simplex(upper=np.ones(2)), "upper of Simplex must be .* or None, not array"),
+        (
+            lambda: Simplex(upper=0.1).check({"a": np.ones(3), "b": np.ones(2)}),
+            "upper of Simplex must be at least 0.2, as the 5 coordinates .* sum 1, not 0.1.",
+        ),
         (lambda: L1Ball(-1), "radius of L1Ball must be .* above 0, not -1.0."),
         (lambda: L2Ball(np.nan), "radius of L2Ball must be .* above 0, not nan."),
         (lambda: Box(1, 0), "lower <= upper everywhere and no NaN, not 1.0 and 0.0."),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from mvrc import checks
 from mvrc.problem import Composition
 from mvrc.result import Result, Status
 from mvrc.solve import minimize
@@ -31,20 +33,43 @@ class Minimizer(BaseEstimator):
     verbose: bool  # show a progress bar
 
     def _minimize(
-        self, problem: Composition, x0: Any, method: Any = None, record_every: int = 1
+        self,
+        problem: Composition,
+        x0: Any,
+        method: Any = None,
+        record_every: int = 1,
+        output: str = "last",
+        fallback: Callable[[], Any] | None = None,
     ) -> Result:
-        """Solve from x0; `method` is what None of the parameter means."""
+        """Solve from x0.
+
+        Args:
+            problem, x0, record_every, output: as for `mvrc.minimize`.
+            method: what None of the parameter means.
+            fallback: gives the method that is tried after that one, if it has not converged or
+                ended above the start; the run with the lower objective is kept.
+        """
+        tol = checks.positive("tol", self.tol)
+        epochs = checks.whole("max_epochs", self.max_epochs, least=0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        result = minimize(
-            problem,
-            x0,
-            method if self.method is None else self.method,
-            epochs=self.max_epochs,
-            rtol=self.tol,
-            seed=seed,
-            record_every=record_every,
-            progress=bool(self.verbose),
-        )
+
+        def solve(method: Any) -> Result:
+            return minimize(
+                problem,
+                x0,
+                method,
+                epochs=epochs,
+                rtol=tol,
+                seed=seed,
+                record_every=record_every,
+                output=output,
+                progress=bool(self.verbose),
+            )
+
+        result = solve(method if self.method is None else self.method)
+        if fallback is not None and self.method is None and not _descended(result):
+            again = solve(fallback())
+            result = again if again.objective <= result.objective else result
         if result.status is not Status.CONVERGED:
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g} in "
@@ -56,3 +81,9 @@ class Minimizer(BaseEstimator):
         self.objective_ = result.objective
         self.n_iter_ = result.epochs
         return result
+
+
+def _descended(result: Result) -> bool:
+    """Whether a run converged, and not above its start."""
+    objective = result.history["objective"]
+    return result.status is Status.CONVERGED and bool(objective[-1] <= objective[0])

@@ -70,4 +70,11 @@ def _industry(
     if file is None:
         file = fetch(wanted, archive, digits)
     files.check_hash(file, digits)
-    return read_french(file, days)
+    data = read_french(file, days)
+    found = len(data.assets) + len(data.dropped)
+    if found != count:
+        raise ValueError(
+            f"{str(file)!r} has {found} portfolios, but industry{count}() reads the file of {count};"
+            f" use read_french for any other."
+        )
+    return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,15 @@ class Returns(NamedTuple):
     assets: tuple[str, ...]
     dates: np.ndarray  # yyyymmdd
     dropped: tuple[str, ...]  # assets left out because they were mostly missing
+
+    def to_pandas(self) -> Any:
+        """The values as a pandas DataFrame: the days as index, the assets as columns."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas() needs pandas: pip install 'mvrc[pandas]'.") from error
+        days = pandas.to_datetime(self.dates.astype(str), format="%Y%m%d")
+        return pandas.DataFrame(self.values, index=days, columns=list(self.assets))
 
 
 def last_days(days: int | None, available: int) -> slice:

@@ -24,7 +24,8 @@ from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import Experiment, MethodSpec
 from mvrc.result import COLUMNS
 
-FORMAT = 1  # of the files; another number is another run
+FORMAT = 2  # of the files; another number is another run
+MEASURED = ("objective", "gradient_mapping")  # columns with a value for each seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,10 +131,7 @@ def write_rows(output: Path) -> Path:
             rows = record["rows"]
             for seed in range(record["seeds"]):
                 for i in range(len(rows["epoch"])):
-                    cells = [
-                        rows[c][seed][i] if c in ("objective", "gradient_mapping") else rows[c][i]
-                        for c in COLUMNS
-                    ]
+                    cells = [rows[c][seed][i] if c in MEASURED else rows[c][i] for c in COLUMNS]
                     writer.writerow([*head, seed, *cells])
     return path
 
@@ -155,14 +153,13 @@ def _solve(job: Job) -> dict[str, Any]:
         assert e.tuning is not None
         limits = {"samples": e.tuning.passes * n}
     start = time.perf_counter()
-    results = mvrc.minimize_many(task.problem, task.x0, method, seeds=job.seeds, **limits)
-    rows: dict[str, Any] = {
-        name: [_plain(v) for v in results[0].history[name]]
-        for name in COLUMNS
-        if name not in ("objective", "gradient_mapping")
-    }
-    for name in ("objective", "gradient_mapping"):
-        rows[name] = [[_plain(v) for v in result.history[name]] for result in results]
+    if e.together:
+        results = mvrc.minimize_many(task.problem, task.x0, method, seeds=job.seeds, **limits)
+    else:
+        results = [
+            mvrc.minimize(task.problem, task.x0, method, seed=seed, **limits)
+            for seed in range(job.seeds)
+        ]
     return {
         "experiment": e.id, "title": e.title, "data": job.source.name,
         "data_title": job.source.title, "size": job.source.size, "n": n, "real": job.source.real,
@@ -170,9 +167,27 @@ def _solve(job: Job) -> dict[str, Any]:
         "step_size": results[0].step_size, "seeds": job.seeds,
         "best": task.best, "exact": task.exact, "smoothness": task.smoothness,
         "status": [result.status.name for result in results],
-        "described": job.described, "rows": rows, "wall_seconds": time.perf_counter() - start,
+        "described": job.described, "rows": _rows(results, e.together), "wall_seconds": time.perf_counter() - start,
         "made_with": made_with(),
     }  # fmt: skip
+
+
+def _rows(results: list[Any], together: bool) -> dict[str, Any]:
+    """The columns; of objective and gradient mapping a list for each seed, of equal lengths."""
+    longest = max(results, key=lambda result: len(result.history))
+    rows: dict[str, Any] = {}
+    for name in COLUMNS:
+        if name in MEASURED:
+            rows[name] = [
+                [_plain(v) for v in result.history[name]]
+                + [None] * (len(longest.history) - len(result.history))
+                for result in results
+            ]
+        else:
+            rows[name] = [_plain(v) for v in longest.history[name]]
+    # For one seed: vmapped seeds share the clock.
+    rows["seconds"] = [t / (len(results) if together else 1) for t in rows["seconds"]]
+    return rows
 
 
 @functools.cache

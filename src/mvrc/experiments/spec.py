@@ -48,6 +48,7 @@ class Experiment:
     asc_pg: dict[str, float]
     outer_batch_size: int | None = None
     tuning: Tuning | None = None
+    together: bool = True  # all seeds in one vmapped program, else one after the other
     instead_of: tuple[str, ...] = ()  # run only where one of these has no real data
 
     def steps(self, n: int) -> int:

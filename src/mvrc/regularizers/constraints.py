@@ -105,15 +105,37 @@ class NonNegative(Constraint):
 
 @checks.explain_init
 class Simplex(Constraint):
-    """C = {x : x ≥ 0, Σᵢ xᵢ = radius}; P_C(x) = max(x − τ, 0) with τ such that the sum is right."""
+    """C = {x : 0 ≤ x ≤ upper, Σᵢ xᵢ = radius}; P_C(x) = min(max(x − τ, 0), upper), τ for the sum.
+
+    Args:
+        radius: the sum.
+        upper: most of one coordinate; None when only the sum limits it.
+    """
 
     radius: ArrayLike = eqx.field(converter=number, default=1.0)
+    upper: ArrayLike | None = eqx.field(converter=number, default=None)
 
     def __check_init__(self) -> None:
         _refuse_unless_radius(self)
+        if self.upper is not None:
+            allowed = "a finite number above 0, or None"
+            refuse_unless(self, "upper", lambda w: w.ndim == 0 and 0 < w < np.inf, allowed)
+
+    def check(self, x: Any) -> None:
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+        known = not isinstance(self.radius, Tracer) and not isinstance(self.upper, Tracer)
+        if self.upper is None or not known:
+            return
+        if self.upper * size < self.radius * (1 - 1e-9):  # 49 · (1/49) rounds to less than 1
+            raise ValueError(
+                f"upper of Simplex must be at least {self.radius / size:.4g}, as the {size} "
+                f"coordinates of x have the sum {self.radius:g}, not {self.upper:g}."
+            )
 
     def project(self, x: Any) -> Any:
-        return joint(_project_simplex, x, self.radius)
+        if self.upper is None:
+            return joint(_project_simplex, x, self.radius)
+        return joint(_project_capped_simplex, x, self.radius, self.upper)
 
 
 @checks.explain_init
@@ -154,6 +176,30 @@ def _project_simplex(x: jax.Array, radius: jax.Array) -> jax.Array:
     from optax.projections import projection_simplex
 
     return projection_simplex(x - jnp.max(x), radius)
+
+
+def _project_capped_simplex(x: jax.Array, radius: jax.Array, upper: jax.Array) -> jax.Array:
+    """min(max(x − τ, 0), upper). The sum falls with τ, linearly between two breaks next to each
+    other. With one of them moved to 0 the small numbers have all their digits."""
+    x = x - _breaks_around(x, radius, upper)[1]
+    left, right = _breaks_around(x, radius, upper)
+    above, below = (jnp.sum(jnp.clip(x - level, 0, upper)) for level in (left, right))
+    share = (above - radius) / jnp.where(above > below, above - below, 1)
+    return jnp.clip(x - (left + jnp.clip(share, 0, 1) * (right - left)), 0, upper)
+
+
+def _breaks_around(x: jax.Array, radius: jax.Array, upper: jax.Array) -> tuple[Any, Any]:
+    """Of the levels at which a coordinate leaves 0 or upper, the two around τ, by halving."""
+    breaks = jnp.sort(jnp.concatenate([x - upper, x]))
+
+    def halve(_: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = ends
+        middle = (low + high) // 2
+        enough = jnp.sum(jnp.clip(x - breaks[middle], 0, upper)) >= radius
+        return jnp.where(enough, middle, low), jnp.where(enough, high, middle)
+
+    low, high = jax.lax.fori_loop(0, breaks.size.bit_length(), halve, (0, breaks.size - 1))
+    return breaks[low], breaks[high]
 
 
 def _refuse_unless_radius(r: Regularizer) -> None:

@@ -46,7 +46,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         tol: the gradient mapping's share of its value at the start at which the fit ends.
         max_epochs: limit on epochs, ten passes over the data each by default; a fit that needs
             more warns.
-        random_state: seed of the samples that `method` draws.
+        random_state: seed or RandomState, for the samples that `method` draws.
         verbose: show a progress bar.
 
     Attributes:

@@ -7,3 +7,4 @@ from mvrc.applications.bellman.problems import table_simulator as table_simulato
 from mvrc.applications.bellman.reference import exact_values as exact_values
 from mvrc.applications.bellman.reference import least_squares as least_squares
 from mvrc.applications.bellman.reference import lstd as lstd
+from mvrc.applications.bellman.reference import lstd_transitions as lstd_transitions

@@ -69,7 +69,11 @@ class LinearValueFunction(Minimizer):
     In the last two, equal rows of X are one state, whose expectation is the mean over its rows; the
     states count by their visits. A state that is left only once has one sample for its
     expectation, which biases w wherever transitions are random: with features that never repeat,
-    round them or use LSTD.
+    round them or use `mvrc.applications.bellman.lstd_transitions`.
+
+    A trajectory is known by the order of its rows alone. A splitter that shuffles or leaves out
+    rows in the middle (`train_test_split`, `KFold`) makes transitions that never happened where it
+    joins the rest: split by `TimeSeriesSplit`, or give `next_features`, with which any will do.
 
     Args:
         gamma: discount γ, from 0 to below 1.
@@ -77,7 +81,7 @@ class LinearValueFunction(Minimizer):
         method: a recipe or its name; None is FISTA on full passes.
         tol: the run ends when the gradient mapping is at most this share of its value at w = 0.
         max_epochs: limit on epochs; an epoch of the default method is ten full passes.
-        random_state: as everywhere in scikit-learn.
+        random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.
 
     Attributes:
@@ -118,7 +122,8 @@ class LinearValueFunction(Minimizer):
         Args:
             X: features, rows are states.
             y: rewards of the rows; with `transition` expected rewards (S) or R (S × S).
-            next_features: features of the next states, in the shape of X.
+            next_features: features of the next states, in the shape of X and, if they have names,
+                with the same.
             terminal: booleans, True where the value after the row is 0; not with `transition`,
                 where such states lead to themselves with reward 0.
             transition: P, S × S.
@@ -190,13 +195,16 @@ class LinearValueFunction(Minimizer):
             X, y = validate_data(
                 self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, reset=reset
             )
-            return _transitions(X, y.astype(np.float64), next_features, terminal)
+            following = None if next_features is None else self._following(next_features, X.shape)
+            return _transitions(X, y.astype(np.float64), following, terminal)
         for name, value in (("next_features", next_features), ("terminal", terminal)):
             if value is not None:
                 raise ValueError(
                     f"{name} was given beside transition, which already says where states lead; "
                     f"give one of the two."
                 )
+        if y is None:
+            raise ValueError("y is missing: with transition, y are the rewards of the states.")
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, reset=reset)
         matrix = inputs.chain(transition).astype(np.float64)
         if len(matrix) != len(X):
@@ -206,20 +214,26 @@ class LinearValueFunction(Minimizer):
             )
         return Chain(X, matrix, inputs.reward_matrix("y", y, len(X)).astype(np.float64))
 
+    def _following(self, next_features: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """The features of the next states, with the shape and the names of X."""
+        following = inputs.numbers("next_features", next_features).astype(np.float64)
+        if following.shape != shape:
+            raise ValueError(
+                f"next_features must have the shape of X, {shape}, not "
+                f"{checks.shown(following.shape)}."
+            )
+        validate_data(self, next_features, reset=False, skip_check_array=True)
+        return following
 
-def _transitions(X: np.ndarray, y: np.ndarray, next_features: Any, terminal: Any) -> Transitions:
+
+def _transitions(
+    X: np.ndarray, y: np.ndarray, following: np.ndarray | None, terminal: Any
+) -> Transitions:
     ended = inputs.flags("terminal", terminal, len(X), "X")
-    if next_features is None:  # a trajectory
+    if following is None:  # a trajectory
         rows = len(X) if ended[-1] else len(X) - 1
         following = np.roll(X, -1, axis=0)[:rows]
         X, y, ended = X[:rows], y[:rows], ended[:rows]
-    else:
-        following = inputs.numbers("next_features", next_features).astype(np.float64)
-        if following.shape != X.shape:
-            raise ValueError(
-                f"next_features must have the shape of X, {X.shape}, not "
-                f"{checks.shown(following.shape)}."
-            )
     states, slots = np.unique(X, axis=0, return_inverse=True)
     return Transitions(states, slots.ravel(), y, np.where(ended[:, None], 0.0, following))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,9 @@ _BETTER = 1e-6
 # Tolerance of the evaluations before the last, where actions differ by more than their error.
 _COARSE = 1e-4
 
+# Values whose error may be above this share of the largest cannot tell that no action is better.
+_KNOWN = 1e-3
+
 
 class DecisionTable(NamedTuple):
     """A Markov decision process with S states and A actions."""
@@ -29,9 +33,9 @@ class Solution(NamedTuple):
     """What policy iteration found."""
 
     policy: np.ndarray  # an action for each state
-    values: np.ndarray  # of the states under the policy
+    values: np.ndarray  # of the states under this policy
     rounds: int  # evaluations made
-    stable: bool  # whether the last round changed nothing
+    stable: bool  # whether no action is better, as far as values known to 0.1 % can tell
 
 
 def transition_table(env: Any) -> DecisionTable:
@@ -105,7 +109,9 @@ def policy_iteration(
 ) -> Solution:
     """Evaluate the policy by `LinearValueFunction`, take the best action everywhere, repeat.
 
-    Starts from action 0 everywhere and ends when no action is better than the policy's.
+    Starts from action 0 everywhere and ends when no action is better than the policy's. It warns
+    when it ends otherwise: by `max_rounds`, or because the evaluator's tolerance leaves values so
+    uncertain (by more than 0.1 %) that better actions may be hidden.
 
     Args:
         env: an environment, its name, or a `DecisionTable`.
@@ -131,23 +137,38 @@ def policy_iteration(
     if features is None:
         evaluator.set_params(tol=max(fine, _COARSE))
     expected = (table.transition * table.rewards).sum(axis=2)
-    policy, every, rounds, stable = np.zeros(states, int), np.arange(states), 0, False
-    while not stable and rounds < max_rounds:
+    policy, every = np.zeros(states, int), np.arange(states)
+    for rounds in range(1, max_rounds + 1):
         transition, rewards = policy_chain(table, policy)
         values = evaluator.fit(phi, rewards, transition=transition).predict(phi)
         returns = expected + gamma * (table.transition @ values)
-        followed = returns[every, policy]
-        margin = _BETTER * np.abs(values).max()
+        followed, size = returns[every, policy], np.abs(values).max()
+        margin = _BETTER * size
         if features is None:
             # |V − V̂| ≤ δ/(1 − γ) for the residual δ: what is better beyond it is truly better.
             margin += 2 * gamma / (1 - gamma) * np.abs(values - followed).max()
         better = returns.max(axis=1) > followed + margin
-        policy = np.where(better, returns.argmax(axis=1), policy)
-        stable = not better.any() and evaluator.tol == fine
+        if not better.any() and evaluator.tol == fine:
+            if uncertain := bool(margin > _KNOWN * size):
+                _warn(
+                    f"its values of up to {size:.3g} are known to {margin / 2:.2g} only, which may "
+                    f"hide better actions; give an evaluator with a smaller tol than {fine:g} or "
+                    f"more epochs than {evaluator.max_epochs}"
+                )
+            return Solution(policy, values, rounds, not uncertain)
         if not better.any():
             evaluator.set_params(tol=fine)
-        rounds += 1
-    return Solution(policy, values, rounds, stable)
+        elif rounds < max_rounds:  # else the values would be of another policy
+            policy = np.where(better, returns.argmax(axis=1), policy)
+    _warn(f"it made max_rounds={max_rounds} rounds, and the policy may still become better")
+    return Solution(policy, values, max_rounds, False)
+
+
+def _warn(reason: str) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    # Past this function, policy_iteration and its wrapper, to the caller.
+    warnings.warn(f"policy_iteration is not done: {reason}.", ConvergenceWarning, stacklevel=4)
 
 
 def _made(env: Any) -> Any:

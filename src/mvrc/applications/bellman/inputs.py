@@ -106,8 +106,17 @@ def state_numbers(name: str, values: Any, states: int) -> np.ndarray:
     return given
 
 
+def pick(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {checks.shown(value)}.")
+    return bool(value)
+
+
 def numbers(name: str, values: Any) -> np.ndarray:
     """An array of finite floating-point numbers; whole numbers become float64."""
+    if hasattr(values, "toarray"):
+        raise ValueError(f"{name} is a sparse matrix; give it as an array, by .toarray().")
     try:
         array = np.asarray(values)
         array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

@@ -169,6 +169,7 @@ def bellman_stream(
         evaluation_size, seed: of the fixed batch on which a `mvrc.Stream` is measured.
     """
     check_function("simulate(key, states)", simulate)
+    two_level = inputs.pick("two_level", two_level)
     table = inputs.feature_table(features)
     inner = functions.StepResiduals(functions.Table(table), inputs.discount(gamma))
     steps = Stream(functions.Steps(simulate, len(table)), evaluation_size, seed)

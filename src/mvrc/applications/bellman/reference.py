@@ -37,6 +37,33 @@ def lstd(
 
 
 @checks.explain_keywords
+def lstd_transitions(
+    features: Any, rewards: Any, next_features: Any, gamma: float, terminal: Any = None
+) -> np.ndarray:
+    """w with Σ_k φ_k (φ_kᵀw − r_k − γφ'_kᵀw) = 0: LSTD from observed transitions.
+
+    No square is taken of what is random, so, unlike the Bellman residual, this has no bias from
+    states that are seen once.
+
+    Args:
+        features, next_features: φ and φ', n × d.
+        rewards: r, n.
+        gamma: γ, from 0 to below 1.
+        terminal: n booleans, True where the value after the transition is 0.
+    """
+    left = inputs.feature_table(features).astype(np.float64)
+    following = inputs.feature_table(next_features).astype(np.float64)
+    if following.shape != left.shape:
+        raise ValueError(
+            f"next_features must have the shape of features, {left.shape}, not {following.shape}."
+        )
+    gains = inputs.column("rewards", rewards, len(left), "features")
+    going = ~inputs.flags("terminal", terminal, len(left), "features")
+    change = left - inputs.discount(gamma) * going[:, None] * following
+    return np.linalg.lstsq(left.T @ change, left.T @ gains)[0]
+
+
+@checks.explain_keywords
 def exact_values(transition: Any, rewards: Any, gamma: float) -> np.ndarray:
     """V = (I − γP)⁻¹ r̄, the value of every state."""
     matrix, expected, identity, gamma = _checked(transition, rewards, None, gamma)

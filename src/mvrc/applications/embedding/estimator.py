@@ -6,8 +6,9 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
 from mvrc import checks
@@ -20,7 +21,7 @@ from mvrc.result import Status
 INITS = ("pca", "random")
 
 
-class StochasticNeighborEmbedding(Minimizer):
+class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Minimizer):
     """Place points in a few dimensions such that each keeps its neighbours (Hinton & Roweis, 2002).
 
     Minimises Φ(x) = −(1/n²) Σₖ Σᵢ p_{i|k} log q_{i|k} with Gaussian similarities, see
@@ -29,16 +30,16 @@ class StochasticNeighborEmbedding(Minimizer):
     Args:
         n_components: dimensions of the embedding.
         perplexity: effective number of neighbours of a point, from which each point's bandwidth
-            is found; 10 by default, or a third of n − 1 if that is less.
+            is found; by default 10, or a third of n − 1 if that is less, but at least 1.5.
         sigma: one bandwidth for all points in place of a perplexity.
-        init: "pca", "random" or an array n × n_components.
+        init: "pca", "random" or an array n × n_components, taken as it is.
         outer: "points" or "pairs", the terms of the outer sum.
         method: a recipe, a name of `mvrc.METHODS`, or None: FISTA on full passes. A batch has few
             points near any given one, so stochastic methods need small steps here.
         tol: the fit ends when the gradient is down to this share of its start.
         max_epochs: limit on epochs, one pass each for the default method; the gradient is looked
             at after every tenth.
-        random_state: seed or generator, as everywhere in scikit-learn.
+        random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.
 
     Attributes:
@@ -73,18 +74,13 @@ class StochasticNeighborEmbedding(Minimizer):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of X; y is not used."""
-        points = validate_data(
-            self, X, dtype=[np.float32, np.float64], ensure_min_samples=4
-        ).astype(np.float32)
+        points = validate_data(self, X, dtype=[np.float32, np.float64], ensure_min_samples=4)
         n = len(points)
         components = checks.whole("n_components", self.n_components)
-        if self.perplexity is not None and self.sigma is not None:
-            raise ValueError("perplexity and sigma are both given; give one of them.")
-        perplexity = self.perplexity
-        if perplexity is None and self.sigma is None:
-            perplexity = min(10.0, (n - 1) / 3)
+        perplexity = self._perplexity(n)
         kept = n - 1 if perplexity is None else min(n - 1, max(3, round(3 * perplexity)))
         table = neighbors(points, perplexity, 1.0 if self.sigma is None else self.sigma, kept)
+        table = table._replace(probability=table.probability.astype(np.float32))
         problem = embedding_problem(table, outer=self.outer)
         x0 = self._first(points, components)
         # In Φ a point's curvature is about 1/n²; a step of n²/8 is long, and tried first.
@@ -109,17 +105,28 @@ class StochasticNeighborEmbedding(Minimizer):
         """Embed the rows of X and return where they are."""
         return self.fit(X).embedding_
 
+    @property
+    def _n_features_out(self) -> int:
+        return self.embedding_.shape[1]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # always float32
+        return tags
+
+    def _perplexity(self, n: int) -> float | None:
+        """The perplexity for n points; None when there is a sigma."""
+        if self.perplexity is not None and self.sigma is not None:
+            raise ValueError("perplexity and sigma are both given; give one of them.")
+        if self.perplexity is not None:
+            return checks.positive("perplexity", self.perplexity)
+        return None if self.sigma is not None else max(1.5, min(10.0, (n - 1) / 3))
+
     def _first(self, points: np.ndarray, components: int) -> np.ndarray:
-        """The start, with a standard deviation of 1 along its first axis."""
+        """The start: as given, or with a standard deviation of 1 along its first axis."""
         n = len(points)
         if not isinstance(self.init, str):
-            given = np.asarray(self.init, np.float32)
-            if given.shape != (n, components):
-                raise ValueError(
-                    f"init must have one row for each row of X and n_components columns, "
-                    f"{(n, components)}, not {given.shape}."
-                )
-            return given
+            return _given_start(self.init, (n, components))
         rng = check_random_state(self.random_state)
         x = rng.standard_normal((n, components))
         if checks.choice("init", self.init, INITS) == "pca":
@@ -129,3 +136,22 @@ class StochasticNeighborEmbedding(Minimizer):
             x = 1e-2 * flat[:, 0].std() * x  # also where X has fewer columns or rank
             x[:, : flat.shape[1]] += flat
         return (x / max(x[:, 0].std(), 1e-30)).astype(np.float32)
+
+
+def _given_start(init: Any, shape: tuple[int, int]) -> np.ndarray:
+    """The user's start, float32."""
+    given = np.asarray(init)
+    if given.dtype.kind not in "iuf" or given.shape != shape:
+        raise ValueError(
+            f"init must have one row for each row of X and n_components columns of numbers, "
+            f"{shape}, not shape {given.shape} and dtype {given.dtype}."
+        )
+    given = given.astype(np.float32)
+    if not np.isfinite(given).all():
+        raise ValueError("init contains NaN or inf (in float32); all must be finite.")
+    if np.all(given == given[0]):
+        raise ValueError(
+            "init has all points in one place, where the gradient is 0 and nothing moves; spread "
+            "them, for instance by init='random'."
+        )
+    return given

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from mvrc import checks
 
@@ -33,13 +34,7 @@ def neighbors(
                 f"perplexity must lie between 1 and the number of neighbours, {kept}, not "
                 f"{perplexity}."
             )
-        copies = int(np.max(np.sum(square == 0, axis=1)))
-        if copies > perplexity:
-            raise ValueError(
-                f"data has a point with {copies} duplicates (distance 0), more than the "
-                f"perplexity, {perplexity:g}, so no bandwidth gives it; remove duplicates, for "
-                f"instance by np.unique(data, axis=0), or raise perplexity."
-            )
+        _refuse_copies(points, perplexity)
         probability = calibrate(square, perplexity)
     kind = points.dtype if points.dtype == np.float32 else np.float64
     return Neighbors(index.astype(np.int32), probability.astype(kind))
@@ -66,21 +61,34 @@ def calibrate(square: np.ndarray, perplexity: float, rounds: int = 64) -> np.nda
 
 
 def _nearest(points: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and squared distances of each point's nearest others, in blocks of rows."""
+    """Indices and squared distances of each point's nearest others, in blocks of rows.
+
+    The distances are Σ(a − b)² in float64: ‖a‖² + ‖b‖² − 2aᵀb, where a matrix product does the
+    work, loses the distances inside of clusters that are far apart.
+    """
     n = len(points)
-    length = np.sum(points**2, axis=1)
     index = np.empty((n, kept), np.int64)
     square = np.empty((n, kept))
     for start in range(0, n, 1024):
         rows = np.arange(start, min(start + 1024, n))
-        block = length[rows, None] + length - 2 * points[rows] @ points.T
+        block = cdist(points[rows], points, "sqeuclidean")
         block[np.arange(len(rows)), rows] = np.inf  # not its own neighbour
-        nearest = np.argpartition(block, kept - 1, axis=1)[:, :kept] if kept < n - 1 else None
-        nearest = np.argsort(block, axis=1)[:, :kept] if nearest is None else nearest
+        nearest = np.argpartition(block, kept - 1, axis=1)[:, :kept]
         order = np.argsort(np.take_along_axis(block, nearest, 1), axis=1)
         index[rows] = np.take_along_axis(nearest, order, 1)
         square[rows] = np.take_along_axis(block, index[rows], 1)
-    return index, np.maximum(square, 0)
+    return index, square
+
+
+def _refuse_copies(points: np.ndarray, perplexity: float) -> None:
+    """A point with m duplicates has them at distance 0, so a perplexity of at least m."""
+    copies = int(np.unique(points + 0.0, axis=0, return_counts=True)[1].max())  # −0 is 0
+    if copies - 1 > perplexity:
+        raise ValueError(
+            f"data has a point in {copies} copies, so {copies - 1} others at distance 0, more "
+            f"than the perplexity, {perplexity:g}: no bandwidth gives it; remove duplicates, for "
+            f"instance by np.unique(data, axis=0), or raise perplexity."
+        )
 
 
 def _softmax(log_weight: np.ndarray) -> np.ndarray:
@@ -100,5 +108,4 @@ def _check_points(data: Any) -> np.ndarray:
     points = points if points.dtype == np.float32 else points.astype(float)
     if not np.isfinite(points).all():
         raise ValueError("data contains NaN or inf; remove or fill those points first.")
-    # Centred, so that squared distances lose no digits to a common shift.
-    return points - points.mean(axis=0)
+    return points

@@ -38,7 +38,10 @@ def neighbor_embedding(
     f_{i,k}(y) = p_{i|k} (log y²ₖ + y³ₖ + log n − log s(y¹ᵢ, y¹ₖ)) − p_{i|k} log n.
 
     With more than 512 points the maximum is over k's eight nearest in the data only, as a step on
-    a small batch must not look at all pairs; terms beyond e^560 times it (in float32 e^70) are cut.
+    a small batch must not look at all pairs, and a term is cut at e^560 (in float32 e^70). So Φ is
+    exact as long as no point is more similar to k than k's eight nearest data points all are by
+    that factor, which holds wherever these are near k in x too, as in an embedding that has
+    converged. Elsewhere, such as for random points far apart, Φ is too low, but finite.
 
     Args:
         data: n points, n × D.

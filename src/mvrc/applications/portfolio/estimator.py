@@ -11,10 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mvrc.applications.base import Minimizer
 from mvrc.applications.portfolio.problems import (
     check_returns,
+    kink_width,
     mean_cvar,
     mean_semideviation,
     mean_variance,
 )
+from mvrc.datasets.returns import Returns
+from mvrc.methods import FISTA
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer, Simplex
 
@@ -27,6 +30,7 @@ class _Portfolio(Minimizer, abc.ABC):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the weights for returns X, days × assets, in percent; y is not used.
 
+        X is an array, a DataFrame or `mvrc.datasets.Returns` (which needs pandas).
         Missing values are refused: which days or assets to drop is a choice that changes the
         answer, so it is yours.
         """
@@ -37,7 +41,15 @@ class _Portfolio(Minimizer, abc.ABC):
         if isinstance(constraint, Regularizer):
             with problem.precision(x):
                 x = np.asarray(constraint.prox(x + 1 / len(x), 1.0))
-        result = self._minimize(problem, self._start(x, returns), self._default)
+        # The default step is from the curvature near x0. Where the weights may shrink to 0, that of
+        # a smoothed kink or root can be far larger there; the bound holds everywhere.
+        result = self._minimize(
+            problem,
+            self._start(x, returns),
+            self._default,
+            output="best",
+            fallback=lambda: FISTA(1 / (self._bend(returns) or 1.0), period=10),
+        )
         self.weights_ = self._weights(result.x)
         return self
 
@@ -47,17 +59,20 @@ class _Portfolio(Minimizer, abc.ABC):
         return self._returns(X, reset=False) @ self.weights_
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean return minus risk_aversion times the risk on the days of X; larger is better."""
+        """Mean return minus risk_aversion times the risk on the days of X; larger is better.
+
+        Scores of different risk_aversion are not on one scale: to choose it by a search, give a
+        scorer of your own, such as mean over standard deviation of `predict`.
+        """
         earned = self.predict(X)
         return float(earned.mean() - self.risk_aversion * self._risk(earned))
 
     def _returns(self, X: Any, reset: bool) -> np.ndarray:
+        X = X.to_pandas() if isinstance(X, Returns) else X
+        X = X.mask(X.isna(), np.nan) if hasattr(X, "isna") else X  # pandas.NA among objects
         kinds = [np.float64, np.float32]
         array = validate_data(self, X, reset=reset, dtype=kinds, ensure_all_finite=not reset)
-        if not reset:
-            return array
-        is_frame = hasattr(X, "columns") and len(X.columns) == array.shape[1]
-        return check_returns(X if is_frame else array).astype(array.dtype, copy=False)
+        return check_returns(array, getattr(X, "columns", None)) if reset else array
 
     _default: Any = None  # the method that None of the parameter means; None: the library's
     risk_aversion: float
@@ -67,6 +82,10 @@ class _Portfolio(Minimizer, abc.ABC):
 
     @abc.abstractmethod
     def _risk(self, earned: np.ndarray) -> float: ...
+
+    @abc.abstractmethod
+    def _bend(self, returns: np.ndarray) -> float:
+        """A bound on the curvature of the smooth part, wherever the weights are."""
 
     def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
         return x
@@ -80,13 +99,13 @@ class MeanVariancePortfolio(_Portfolio):
 
     Args:
         risk_aversion: κ.
-        l1: μ.
-        constraint: None, "simplex" (no short sales, weights sum to 1) or a regulariser such as
-            `mvrc.Box(-0.5, 0.5)`.
+        l1: μ. With a simplex it changes nothing, as ‖w‖₁ is the same for all its weights.
+        constraint: None, "simplex" (no short sales, weights sum to 1), `mvrc.Simplex(upper=0.2)`,
+            `mvrc.Box(-0.5, 0.5)` or `mvrc.NonNegative()`; other sets, such as balls, with l1=0.
         method: a recipe, a name of `mvrc.METHODS`, or None for the default.
         tol: the fit ends when the gradient mapping is down to this share of its start.
         max_epochs: limit on epochs; reaching it gives a ConvergenceWarning.
-        random_state: seed or generator, as everywhere in scikit-learn.
+        random_state: seed or RandomState, as everywhere in scikit-learn.
         verbose: show a progress bar.
 
     Attributes:
@@ -123,6 +142,9 @@ class MeanVariancePortfolio(_Portfolio):
     def _risk(self, earned: np.ndarray) -> float:
         return earned.var()
 
+    def _bend(self, returns: np.ndarray) -> float:
+        return 2 * self.risk_aversion * _largest_square(returns - returns.mean(axis=0))
+
 
 class MeanSemideviationPortfolio(_Portfolio):
     """Weights that minimise −mean + κ·semideviation: only returns below the mean are risk.
@@ -130,7 +152,8 @@ class MeanSemideviationPortfolio(_Portfolio):
     Args:
         risk_aversion: κ.
         order: 1 or 2, of the semideviation.
-        constraint: "simplex" or a regulariser that fixes the size of the weights.
+        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In
+            a set that has 0, such as a box, all weights 0 is the optimum from some κ on.
         smoothing: see `mvrc.applications.mean_semideviation`.
         method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
     """
@@ -166,6 +189,10 @@ class MeanSemideviationPortfolio(_Portfolio):
         below = np.maximum(earned.mean() - earned, 0)
         return np.mean(below**self.order) ** (1 / self.order)
 
+    def _bend(self, returns: np.ndarray) -> float:
+        largest = _largest_square(returns - returns.mean(axis=0))
+        return self.risk_aversion * largest / kink_width(self.smoothing, returns)
+
 
 class MeanCVaRPortfolio(_Portfolio):
     """Weights that minimise −mean + κ·CVaR_β, the mean of the worst 1 − β of the losses.
@@ -173,7 +200,8 @@ class MeanCVaRPortfolio(_Portfolio):
     Args:
         risk_aversion: κ.
         beta: β.
-        constraint: "simplex" or a regulariser that fixes the size of the weights.
+        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In
+            a set that has 0, such as a box, all weights 0 is the optimum from some κ on.
         smoothing: see `mvrc.applications.mean_cvar`.
         method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
 
@@ -218,5 +246,15 @@ class MeanCVaRPortfolio(_Portfolio):
 
     def _risk(self, earned: np.ndarray) -> float:
         """CVaR of a sample: the threshold that minimises the formula is its quantile."""
-        threshold = np.quantile(-earned, self.beta, method="higher")
+        threshold = np.quantile(-earned, self.beta, method="inverted_cdf")
         return threshold + np.maximum(-earned - threshold, 0).mean() / (1 - self.beta)
+
+    def _bend(self, returns: np.ndarray) -> float:
+        with_threshold = np.column_stack([returns, np.ones(len(returns))])
+        width = (1 - self.beta) * kink_width(self.smoothing, returns)
+        return self.risk_aversion * _largest_square(with_threshold) / width
+
+
+def _largest_square(rows: np.ndarray) -> float:
+    """The largest eigenvalue of the rows' mean square, rowsᵀrows/n."""
+    return float(np.linalg.eigvalsh(rows.T @ rows / len(rows))[-1])

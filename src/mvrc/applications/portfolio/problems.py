@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc import checks
+from mvrc.datasets.returns import Returns
 from mvrc.problem import Composition
 from mvrc.regularizers import L1, Parts, Regularizer, Simplex, Zero
 
@@ -28,11 +29,12 @@ def mean_variance(
     g(x, r) = (rᵀx, (rᵀx)²) and f(y) = −y₁ + κ(y₂ − y₁²).
 
     Args:
-        returns: days × assets. In percent, as the paper's numbers suppose; as fractions the
-            penalty outweighs any return and x = 0.
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`. In percent, as
+            the paper's numbers suppose; as fractions the penalty outweighs any return and x = 0.
         risk_aversion: κ.
-        l1: μ. On a simplex ‖x‖₁ is constant, and left out.
-        constraint: a set for x, such as `Simplex()` or `Box(0, 0.2)`.
+        l1: μ. On a simplex ‖x‖₁ is constant: any μ gives the same x, and the term is left out.
+        constraint: a set for x: `Simplex()` or `Simplex(upper=0.2)`, `Box(-0.1, 0.2)` or
+            `NonNegative()`; another one with l1 = 0.
     """
     returns = check_returns(returns)
     return Composition(
@@ -55,10 +57,11 @@ def mean_semideviation(
 
     g(x, r) = (rᵀx, ((r̄ − r)ᵀx)₊ᵖ) with the exact mean r̄, and f(y) = −y₁ + κ y₂^(1/p).
 
-    The risk is proportional to the size of x, so x needs a constraint that fixes its size.
+    The risk is proportional to the size of x, so x needs a set that fixes its size, as a simplex
+    does: in a box or a ball that has 0, x = 0 is the optimum from some κ on.
 
     Args:
-        returns: days × assets.
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`.
         risk_aversion: κ.
         order: p, 1 or 2.
         constraint: a set for x; `Simplex()` when None.
@@ -69,7 +72,7 @@ def mean_semideviation(
     returns = check_returns(returns)
     if checks.whole("order", order) > 2:
         raise ValueError(f"order must be 1 or 2, not {order}.")
-    width = _width(smoothing, returns)
+    width = kink_width(smoothing, returns)
     mean = returns.mean(axis=0)
     return Composition(
         _Shortfall(mean, width) if order == 1 else _SquaredShortfall(mean),
@@ -94,10 +97,11 @@ def mean_cvar(
     After Rockafellar and Uryasev, over x and a threshold t together:
     g((x, t), r) = (rᵀx, t + (−rᵀx − t)₊/(1 − β)) and f(y) = −y₁ + κ y₂. The unknown is the
     dictionary {"weights": x, "threshold": t}. (u)₊ is smoothed to (u + μ/2)²/(2μ) on |u| ≤ μ/2,
-    which is too large by μ/8 at most.
+    which is too large by μ/8 at most. In a box or a ball that has 0, x = 0 is the optimum from some
+    κ on; a simplex fixes the size of x.
 
     Args:
-        returns: days × assets.
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`.
         risk_aversion: κ.
         beta: β, in (0, 1).
         constraint: a set for x; `Simplex()` when None.
@@ -107,16 +111,24 @@ def mean_cvar(
     if not 0 < checks.fraction("beta", beta) < 1:
         raise ValueError(f"beta must lie strictly between 0 and 1, not {beta}.")
     return Composition(
-        _TailLoss(1 - float(beta), _width(smoothing, returns)),
+        _TailLoss(1 - float(beta), kink_width(smoothing, returns)),
         _Weighted(checks.nonnegative("risk_aversion", risk_aversion)),
         returns,
         regularizer=Parts(weights=_set(constraint)),
     )
 
 
-def check_returns(returns: Any) -> np.ndarray:
-    """Days × assets as an array of floats, or a sentence."""
-    values = np.asarray(returns)
+def check_returns(returns: Any, names: Any = None) -> np.ndarray:
+    """Days × assets as an array of floats, or a sentence.
+
+    Args:
+        returns: an array, a DataFrame or `mvrc.datasets.Returns`.
+        names: of the assets, when returns does not have them.
+    """
+    if isinstance(returns, Returns):
+        return check_returns(returns.values, returns.assets)
+    names = getattr(returns, "columns", None) if names is None else names
+    values = _plain(returns)
     if values.dtype.kind not in "iuf" or values.ndim != 2:
         raise ValueError(
             f"returns must be a table of numbers, days × assets, not an array of dtype "
@@ -132,49 +144,68 @@ def check_returns(returns: Any) -> np.ndarray:
     if broken.any():
         raise ValueError(
             f"returns has {broken.sum()} missing values (NaN or inf) on {broken.any(1).sum()} "
-            f"of {days} days, in {_columns(returns, broken.any(0))}; drop those days or assets, "
+            f"of {days} days, in {_columns(names, broken.any(0))}; drop those days or assets, "
             f"or fill them."
         )
     constant = np.ptp(values, axis=0) == 0
     if constant.any():
         raise ValueError(
-            f"returns has {_columns(returns, constant)} with the same return every day, an asset "
+            f"returns has {_columns(names, constant)} with the same return every day, an asset "
             f"without risk; remove it."
         )
     return values
 
 
-def _columns(returns: Any, chosen: np.ndarray) -> str:
+def _plain(returns: Any) -> np.ndarray:
+    """An array of numbers where one can be made: of objects, bools and pandas' nullable columns."""
+    values = np.asarray(returns)
+    if values.dtype.kind not in "Ob":
+        return values
+    try:
+        missing = returns.isna() if hasattr(returns, "isna") else False  # None and pandas.NA too
+        return np.where(missing, np.nan, values).astype(float)
+    except (TypeError, ValueError):
+        return values  # refused by its dtype
+
+
+def _columns(names: Any, chosen: np.ndarray) -> str:
     """'column 3' or 'columns Oil, Coal, …' by name where there are names."""
-    names = [str(name) for name in getattr(returns, "columns", range(len(chosen)))]
-    listed = [name for name, is_one in zip(names, chosen, strict=True) if is_one]
+    every = range(len(chosen)) if names is None else names
+    listed = [str(name) for name, is_one in zip(every, chosen, strict=True) if is_one]
     more = ", …" if len(listed) > 5 else ""
     return f"column{'s' if len(listed) > 1 else ''} {', '.join(listed[:5])}{more}"
 
 
 def _penalty(l1: float, constraint: Regularizer | None) -> Regularizer:
     weight = checks.nonnegative("l1", l1)
-    _check_constraint(constraint)
+    _check_constraint(constraint, "mvrc.Simplex() or mvrc.Box(0, 0.2)")
     if isinstance(constraint, Simplex):
         return constraint
     penalty = L1(weight) if weight else Zero()
-    return penalty if constraint is None else penalty + constraint
+    try:
+        return penalty if constraint is None else penalty + constraint
+    except TypeError:
+        raise ValueError(
+            f"constraint {type(constraint).__name__} has no prox together with l1 = {weight:g}; "
+            f"give l1=0, or a Box, NonNegative or Simplex."
+        ) from None
 
 
 def _set(constraint: Regularizer | None) -> Regularizer:
-    _check_constraint(constraint)
+    _check_constraint(constraint, "mvrc.Simplex() or mvrc.Simplex(upper=0.2)")
     return Simplex() if constraint is None else constraint
 
 
-def _check_constraint(constraint: Any) -> None:
+def _check_constraint(constraint: Any, such_as: str) -> None:
     if constraint is not None and not isinstance(constraint, Regularizer):
         raise TypeError(
-            f"constraint must be a regulariser such as mvrc.Simplex() or mvrc.Box(0, 0.2), or "
-            f"None, not {checks.shown(constraint)}."
+            f"constraint must be a regulariser such as {such_as}, or None, not "
+            f"{checks.shown(constraint)}."
         )
 
 
-def _width(smoothing: Any, returns: np.ndarray) -> float:
+def kink_width(smoothing: Any, returns: np.ndarray) -> float:
+    """μ: what was given, or a share of the median asset's standard deviation."""
     if smoothing is not None:
         return checks.positive("smoothing", smoothing)
     return SMOOTHING * float(np.median(returns.std(axis=0)))

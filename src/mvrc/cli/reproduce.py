@@ -1,0 +1,110 @@
+"""`mvrc reproduce`: the paper's experiments, their page and their claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mvrc import checks
+from mvrc.cli import programs
+from mvrc.cli.shown import print_tables
+from mvrc.experiments import runner, spec
+
+INTERRUPTED = 130
+
+
+def reproduce(
+    only: Annotated[
+        str | None, typer.Option(help="Experiments, as portfolio-30,portfolio-38,spam; all.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the runs and the page.")] = Path(
+        "reproduce"
+    ),
+    seeds: Annotated[int | None, typer.Option(help="Seeds of a run; the spec's, 10.")] = None,
+    quick: Annotated[bool, typer.Option(help="Fewer epochs, seeds and step sizes.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the real files; found by itself if missing.")
+    ] = None,
+    experiments: Annotated[
+        Path | None, typer.Option(help="Another spec, a TOML file like the paper's.")
+    ] = None,
+    tuning: Annotated[bool, typer.Option(help="Also the step sizes of the tuning table.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run the paper's experiments; write a page, figures and a table of its claims.
+
+    Runs that are finished are not repeated, so a command that was stopped goes on where
+    it was. Real data are used where they are, else simulated ones of the same size.
+
+    Examples:
+
+      mvrc reproduce
+      mvrc reproduce --only portfolio-30 --quick
+      mvrc reproduce --data ~/data --output results
+    """
+    programs.keep()
+    chosen = spec.choose(spec.load(experiments), only)
+    if seeds is not None:
+        checks.whole("--seeds", seeds)
+        chosen = {k: dataclasses.replace(e, seeds=seeds) for k, e in chosen.items()}
+    if quick:
+        chosen = {name: spec.quick(e) for name, e in chosen.items()}
+    if data is not None and not data.is_dir():
+        raise FileNotFoundError(f"--data must be a folder that exists, not {str(data)!r}.")
+    start = time.perf_counter()
+    jobs = runner.plan(chosen, data, tuning)
+    try:
+        repeated = _run(jobs, output, quiet=as_json)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"Interrupted. Finished runs are in {output}; the same command goes on from there.",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    from mvrc.report.page import write
+
+    written = write(output)
+    seconds = time.perf_counter() - start
+    done = {"runs": len(jobs), "already_there": repeated, "seconds": round(seconds, 1)}
+    if as_json:
+        claims = json.loads(written["claims"].read_text("utf-8"))
+        files = {name: str(path) for name, path in written.items()}
+        typer.echo(json.dumps({**done, "files": files, "claims": claims}))
+        return
+    print_tables(output)
+    typer.echo(
+        f"{len(jobs)} runs, {repeated} of them already there, in {seconds:.0f} s.\n"
+        f"Page: {written['page'].resolve()}"
+    )
+
+
+def _run(jobs: list[runner.Job], output: Path, quiet: bool) -> int:
+    """Do the jobs behind a progress bar; how many were done before."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        disable=quiet,
+    )
+    before = 0
+    with bar:
+        task = bar.add_task(jobs[0].name if jobs else "", total=len(jobs))
+        following = {id(job): after.name for job, after in zip(jobs, jobs[1:], strict=False)}
+
+        def tell(job: runner.Job, done: bool) -> Any:
+            nonlocal before
+            before += done
+            bar.update(task, advance=1, description=following.get(id(job), "writing the page"))
+
+        runner.run(jobs, output, tell)
+    return before

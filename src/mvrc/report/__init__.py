@@ -1,0 +1,1 @@
+"""Figures, claims and the page, from saved runs only."""

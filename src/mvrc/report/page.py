@@ -1,0 +1,165 @@
+"""The page: one HTML file with everything in it, and the tables as text."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mvrc.experiments import runner
+from mvrc.report import figures
+from mvrc.report.claims import Claim, claims
+from mvrc.report.summary import METRICS, Column, columns
+from mvrc.report.tuning import LEVELS, best_steps
+
+BIBTEX = """@misc{chen2020momentum,
+  title  = {Momentum with Variance Reduction for Nonconvex Composition Optimization},
+  author = {Chen, Ziyi and Zhou, Yi},
+  year   = {2020}
+}"""
+
+
+def write(output: Path) -> dict[str, Path]:
+    """page.html, figure1.png, figure1.pdf and claims.json in `output`, from its saved runs."""
+    records = runner.records(output)
+    table = columns(records)
+    verdicts = claims(table)
+    figures.draw(table, output / "figure1")
+    page = output / "page.html"
+    page.write_text(_page(table, verdicts, records[0]["made_with"]), "utf-8")
+    plain = [claim.__dict__ for claim in verdicts]
+    (output / "claims.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False), "utf-8")
+    return {
+        "page": page, "figure": output / "figure1.png", "pdf": output / "figure1.pdf",
+        "claims": output / "claims.json", "rows": output / "rows.csv",
+    }  # fmt: skip
+
+
+def summary(output: Path) -> tuple[list[Column], list[Claim]]:
+    """What a terminal shows of saved runs."""
+    table = columns(runner.records(output))
+    return table, claims(table)
+
+
+def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str]) -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("The page needs plotly: pip install 'mvrc[report]'.") from error
+    folder = resources.files("mvrc.report")
+    text = (folder / "page.html").read_text("utf-8")
+    parts = {
+        "STYLE": (folder / "page.css").read_text("utf-8"),
+        "SCRIPT": (folder / "page.js").read_text("utf-8"),
+        "PLOTLY": get_plotlyjs(),
+        "DATA": json.dumps([_panel_data(c) for c in table]).replace("</", "<\\/"),
+        "INTRO": _intro(table, verdicts),
+        "PANELS": "\n".join(_panels(c) for c in table),
+        "CLAIMS": _claims_table(verdicts),
+        "TUNING": "\n".join(_tuning_table(c) for c in table if c.tuned),
+        "RUNS": "\n".join(_run(c) for c in table),
+        "VERSIONS": html.escape(", ".join(f"{k} {v}" for k, v in made_with.items())),
+        "BIBTEX": html.escape(BIBTEX),
+    }
+    for name, part in parts.items():
+        text = text.replace(f"<!--{name}-->", part)
+    return text
+
+
+def _panel_data(column: Column) -> dict[str, Any]:
+    curves = []
+    for curve in column.curves:
+        values = {}
+        for metric in METRICS:
+            low, high = curve.quartiles(metric)
+            values[metric] = [_list(curve.median(metric)), _list(low), _list(high)]
+        curves.append(
+            {
+                "label": curve.label,
+                "colour": figures.look(curve.method)[0],
+                "samples": _list(curve.samples / 1e6),
+                "seconds": _list(curve.seconds),
+                "values": values,
+            }
+        )
+    return {"id": column.id, "curves": curves, "budget": column.budget / 1e6}
+
+
+def _list(values: np.ndarray) -> list[float | None]:
+    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]
+
+
+def _intro(table: list[Column], verdicts: list[Claim]) -> str:
+    held = sum(claim.verdict == "holds" for claim in verdicts)
+    real = [column for column in table if column.real]
+    kind = (
+        "real data" if len(real) == len(table)
+        else "simulated data" if not real else "real and simulated data"
+    )  # fmt: skip
+    return (
+        f"{held} of {len(verdicts)} checks of the paper's sentences hold, on {kind}. "
+        f"Lines are medians over the seeds, bands the quartiles."
+    )
+
+
+def _panels(column: Column) -> str:
+    title = html.escape(column.title)
+    what = html.escape(f"{column.size}, {column.data_title}")
+    plots = "".join(
+        f'<figure><figcaption>{html.escape(METRICS[metric])}</figcaption>'
+        f'<div class="plot" id="{column.id}-{metric}" role="img" '
+        f'aria-label="{html.escape(METRICS[metric])}, {title}"></div></figure>'
+        for metric in ("gradient_mapping", "gap")
+    )  # fmt: skip
+    return f'<section class="column"><h3>{title}</h3><p class="what">{what}</p>{plots}</section>'
+
+
+def _claims_table(verdicts: list[Claim]) -> str:
+    rows = "".join(
+        f'<tr class="{claim.verdict.replace(" ", "-")}"><td>{html.escape(claim.where)}</td>'
+        f"<td>{html.escape(claim.sentence)}</td>"
+        f'<td class="verdict">{claim.verdict}</td><td>{html.escape(claim.numbers)}</td></tr>'
+        for claim in verdicts
+    )
+    head = "<tr><th>experiment</th><th>the paper says</th><th>verdict</th><th>measured</th></tr>"
+    return f'<table class="claims"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+
+
+def passes(value: float) -> str:
+    """A number of passes, or a dash for never."""
+    return "–" if math.isinf(value) else f"{value:.0f}"
+
+
+def _tuning_table(column: Column) -> str:
+    rows = ""
+    for row in best_steps(column):
+        cells = "".join(f"<td>{passes(row.passes[level])}</td>" for level in LEVELS)
+        edge = " (edge of the grid)" if row.at_edge else ""
+        rows += (
+            f"<tr><td>{html.escape(row.label)}</td><td>{row.step_size:.3g}{edge}</td>{cells}"
+            f"<td>{row.diverged}</td></tr>"
+        )
+    head = "".join(f"<th>gap {level:g}</th>" for level in LEVELS)
+    return (
+        f"<h3>{html.escape(column.title)}</h3><table><thead><tr><th>method</th><th>best step</th>"
+        f"{head}<th>steps that diverged</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _run(column: Column) -> str:
+    p = column.parameters
+    outer = f", outer batch {p['outer_batch_size']}" if p["outer_batch_size"] else ""
+    best = "Φ* exact" if column.exact else "Φ* the lowest value met in any run"
+    asc = p["asc_pg"]
+    return (
+        f"<li><b>{html.escape(column.title)}</b>: {html.escape(column.data_title)}, {column.size}. "
+        f"Step size {p['step_size']:g}, batch {p['batch_size']}{outer}, period {p['period']}, "
+        f"{p['epochs']} epochs, {p['seeds']} seeds; ASC-PG α<sub>k</sub> = {asc['step_size']:g}·"
+        f"k<sup>−5/9</sup>, β<sub>k</sub> = {asc['average']:g}·k<sup>−4/9</sup>; "
+        f"{best} = {column.best:.8g}.</li>"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from mvrc.cli.shown import print_tables
 from mvrc.experiments import runner, spec
 
 INTERRUPTED = 130
+WORKERS = min(2, os.cpu_count() or 1)  # an epoch uses little more than one core
 
 
 def reproduce(
@@ -34,6 +36,7 @@ def reproduce(
         Path | None, typer.Option(help="Another spec, a TOML file like the paper's.")
     ] = None,
     tuning: Annotated[bool, typer.Option(help="Also the step sizes of the tuning table.")] = True,
+    workers: Annotated[int, typer.Option(help="Processes that run at a time.")] = WORKERS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments; write a page, figures and a table of its claims.
@@ -59,7 +62,7 @@ def reproduce(
     start = time.perf_counter()
     jobs = runner.plan(chosen, data, tuning)
     try:
-        repeated = _run(jobs, output, quiet=as_json)
+        repeated = _run(jobs, output, checks.whole("--workers", workers), quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(
             f"Interrupted. Finished runs are in {output}; the same command goes on from there.",
@@ -83,7 +86,7 @@ def reproduce(
     )
 
 
-def _run(jobs: list[runner.Job], output: Path, quiet: bool) -> int:
+def _run(jobs: list[runner.Job], output: Path, workers: int, quiet: bool) -> int:
     """Do the jobs behind a progress bar; how many were done before."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -98,13 +101,12 @@ def _run(jobs: list[runner.Job], output: Path, quiet: bool) -> int:
     )
     before = 0
     with bar:
-        task = bar.add_task(jobs[0].name if jobs else "", total=len(jobs))
-        following = {id(job): after.name for job, after in zip(jobs, jobs[1:], strict=False)}
+        task = bar.add_task("compiling", total=len(jobs))
 
         def tell(job: runner.Job, done: bool) -> Any:
             nonlocal before
             before += done
-            bar.update(task, advance=1, description=following.get(id(job), "writing the page"))
+            bar.update(task, advance=1, description=job.name)
 
-        runner.run(jobs, output, tell)
+        runner.run(jobs, output, tell, workers)
     return before

@@ -74,7 +74,7 @@ def _industry(
     found = len(data.assets) + len(data.dropped)
     if found != count:
         raise ValueError(
-            f"{str(file)!r} has {found} portfolios, but industry{count}() reads the file of {count};"
-            f" use read_french for any other."
+            f"{str(file)!r} has {found} portfolios, but industry{count}() reads the file of "
+            f"{count}; use read_french for any other."
         )
     return data

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import mvrc
+from mvrc import checks
 from mvrc.applications import mean_variance, sparse_additive
 from mvrc.applications.portfolio import exact_mean_variance
 from mvrc.estimation import default_step_size
@@ -62,7 +63,7 @@ def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | 
         return mvrc.FISTA(step_size)
     step = experiment.step_size if step_size is None else step_size
     batch, outer = experiment.batch_size, experiment.outer_batch_size
-    sizes = {"batch_size": batch, "period": experiment.steps(n)}
+    sizes: dict[str, Any] = {"batch_size": batch, "period": experiment.steps(n)}
     if outer is not None:
         sizes["outer_batch_size"] = outer
     if spec.recipe == "asc-pg":
@@ -75,7 +76,8 @@ def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | 
             Spider(), ProximalScheme(step), small, period=experiment.steps(n), name="civr"
         )
     if spec.recipe == "mvrc":
-        decaying = spec.momentum == "diminishing-restart"
-        momentum = mvrc.Diminishing(restart=True) if decaying else mvrc.Constant(spec.momentum)
-        return mvrc.MVRC(step, momentum=momentum, **sizes)
+        if isinstance(spec.momentum, str):
+            checks.choice("momentum", spec.momentum, ("diminishing-restart",))
+            return mvrc.MVRC(step, momentum=mvrc.Diminishing(restart=True), **sizes)
+        return mvrc.MVRC(step, momentum=mvrc.Constant(spec.momentum or 0.8), **sizes)
     return mvrc.METHODS[spec.recipe](step, **sizes)

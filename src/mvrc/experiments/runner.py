@@ -9,13 +9,16 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import multiprocessing
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 import mvrc
@@ -92,17 +95,63 @@ def plan(
     return jobs
 
 
-def run(jobs: list[Job], output: Path, tell: Callable[[Job, bool], Any]) -> None:
+def run(jobs: list[Job], output: Path, tell: Callable[[Job, bool], Any], workers: int = 1) -> None:
     """Do the jobs that are not done; `tell` is called after each, with whether it was."""
     (output / "runs").mkdir(parents=True, exist_ok=True)
+    waiting = []
     for job in jobs:
-        file = output / "runs" / f"{job.key}.json"
-        done = _is_whole(file)
-        if not done:
-            _write(file, json.dumps(_solve(job)))
-        tell(job, done)
+        if _is_whole(_file(job, output)):
+            tell(job, True)
+        else:
+            waiting.append(job)
+    for job in _done(waiting, output, min(workers, len(waiting))):
+        tell(job, False)
     _write(output / "jobs.json", json.dumps([job.key for job in jobs]))
     write_rows(output)
+
+
+def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
+    """Each job when its file is written. One process after the other, or several at a time."""
+    if workers < 2:
+        for job in jobs:
+            yield _do(job, output)
+        return
+    # Jobs that share compiled programs go to one worker, one after the other.
+    groups: dict[Any, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault((job.power is None, job.experiment.id, job.method.id), []).append(job)
+    pool = multiprocessing.get_context("spawn").Pool(
+        workers, _start_worker, (jax.config.jax_compilation_cache_dir,)  # type: ignore[attr-defined]
+    )  # fmt: skip
+    try:
+        tasks = [(group, output) for group in groups.values()]
+        for group in pool.imap_unordered(_do_group, tasks):
+            yield from group
+        pool.close()
+    finally:
+        pool.terminate()
+        pool.join()
+
+
+def _start_worker(cache: str | None) -> None:
+    """Ctrl-C is the parent's business; compiled programs are shared on disk."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if cache is not None:
+        mvrc.compilation_cache(cache)
+
+
+def _do_group(task: tuple[list[Job], Path]) -> list[Job]:
+    jobs, output = task
+    return [_do(job, output) for job in jobs]
+
+
+def _do(job: Job, output: Path) -> Job:
+    _write(_file(job, output), json.dumps(_solve(job)))
+    return job
+
+
+def _file(job: Job, output: Path) -> Path:
+    return output / "runs" / f"{job.key}.json"
 
 
 def records(output: Path) -> list[dict[str, Any]]:
@@ -160,6 +209,8 @@ def _solve(job: Job) -> dict[str, Any]:
             mvrc.minimize(task.problem, task.x0, method, seed=seed, **limits)
             for seed in range(job.seeds)
         ]
+    if any(result.status is mvrc.Status.INTERRUPTED for result in results):
+        raise KeyboardInterrupt  # half a run is not kept
     return {
         "experiment": e.id, "title": e.title, "data": job.source.name,
         "data_title": job.source.title, "size": job.source.size, "n": n, "real": job.source.real,
@@ -167,7 +218,8 @@ def _solve(job: Job) -> dict[str, Any]:
         "step_size": results[0].step_size, "seeds": job.seeds,
         "best": task.best, "exact": task.exact, "smoothness": task.smoothness,
         "status": [result.status.name for result in results],
-        "described": job.described, "rows": _rows(results, e.together), "wall_seconds": time.perf_counter() - start,
+        "described": job.described, "rows": _rows(results, e.together),
+        "wall_seconds": time.perf_counter() - start,
         "made_with": made_with(),
     }  # fmt: skip
 

@@ -123,13 +123,13 @@ class Simplex(Constraint):
 
     def check(self, x: Any) -> None:
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-        known = not isinstance(self.radius, Tracer) and not isinstance(self.upper, Tracer)
-        if self.upper is None or not known:
-            return
-        if self.upper * size < self.radius * (1 - 1e-9):  # 49 · (1/49) rounds to less than 1
+        if self.upper is None or isinstance(self.radius, Tracer) or isinstance(self.upper, Tracer):
+            return  # no limit, or not known yet
+        radius, upper = float(np.asarray(self.radius)), float(np.asarray(self.upper))
+        if upper * size < radius * (1 - 1e-9):  # 49 · (1/49) rounds to less than 1
             raise ValueError(
-                f"upper of Simplex must be at least {self.radius / size:.4g}, as the {size} "
-                f"coordinates of x have the sum {self.radius:g}, not {self.upper:g}."
+                f"upper of Simplex must be at least {radius / size:.4g}, as the {size} "
+                f"coordinates of x have the sum {radius:g}, not {upper:g}."
             )
 
     def project(self, x: Any) -> Any:

@@ -111,9 +111,10 @@ def _ranks(column: Column, method: str) -> dict[str, int]:
 
 
 def _speed(column: Column, method: str, other: str) -> dict[str, float]:
-    """How many times fewer samples reach the other's last value."""
+    """How many times fewer samples reach the other's last value; at least one epoch is made."""
+    curve = column.curve(method)
     return {
-        m: column.budget / column.curve(method).samples_to(m, _last(column, other, m))
+        m: column.budget / max(curve.samples_to(m, _last(column, other, m)), curve.samples[1])
         for m in METRICS
     }
 

@@ -19,7 +19,7 @@ LOOKS = {
     "asc-pg": ("#CC79A7", "P"),
     "fista": ("#777777", "X"),
 }
-_STYLE = {
+_STYLE: Any = {
     "font.family": "serif",
     "font.serif": ["STIXGeneral", "DejaVu Serif"],
     "mathtext.fontset": "stix",

@@ -10,13 +10,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: .venv/.demo  ## solve the portfolio problem, draw its convergence
-	$(BIN)/python examples/portfolio.py
+demo: .venv/.demo  ## run the paper's experiments, write demo/page.html
+	$(BIN)/mvrc reproduce --output demo
 
-test: .venv/.test lint  ## format, types and all but the long tests
+test: .venv/.test .venv/.browser lint  ## format, types and all but the long tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-all: .venv/.test lint  ## also the long and large tests
+test-all: .venv/.test .venv/.browser lint  ## also the long and large tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 	$(BIN)/python -m pytest -m slow
 
@@ -41,11 +41,18 @@ clean:  ## remove what the other targets made
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: .venv/bin/python pyproject.toml
-	$(PIP) -e '.[plot,progress]'
+	$(PIP) -e '.[cli,data,progress,report,sklearn]'
 	@touch $@
 
 .venv/.test: .venv/bin/python pyproject.toml
 	$(PIP) -e '.[test,docs]'
+	@touch $@
+
+# Debian's browser for the test of the page; where it cannot be had, that test is skipped.
+.venv/.browser: .venv/bin/python
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+	>/dev/null 2>&1 || echo "chromium cannot be installed here; the page is not tested."
 	@touch $@
 
 .venv/.bench: .venv/bin/python pyproject.toml

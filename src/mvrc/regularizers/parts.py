@@ -26,7 +26,8 @@ class Parts(Regularizer):
         for name, r in each.items():
             if not isinstance(r, Regularizer):
                 raise TypeError(
-                    f"{name} of Parts must be a Regularizer such as mvrc.L1(0.01), not {checks.shown(r)}."
+                    f"{name} of Parts must be a Regularizer such as mvrc.L1(0.01), not "
+                    f"{checks.shown(r)}."
                 )
         self.each = each
 

@@ -45,9 +45,9 @@ def claims(columns: list[Column]) -> list[Claim]:
 
 def _of(column: Column) -> Iterator[Claim]:
     def claim(sentence: str, holds: bool, numbers: str) -> Claim:
-        data = column.data_title if column.real else "simulated data"
+        where = f"{column.title} ({column.size}, {'real' if column.real else 'simulated'})"
         verdict = "holds" if holds else "does not hold"
-        return Claim(column.id, f"{column.title} ({data})", sentence, verdict, numbers)
+        return Claim(column.id, where, sentence, verdict, numbers)
 
     spam = column.id.startswith("spam")
     others = [curve.method for curve in column.curves if curve.method != CONSTANT]

@@ -45,7 +45,7 @@ function draw() {
       const values = column.curves.flatMap((c) => c.values[metric][0]).filter((v) => v > 0);
       const low = Math.log10(Math.min(...values)), high = Math.log10(Math.max(...values));
       look.yaxis.range = [low - 0.15, high + 0.15];
-      if (high - low < 1.5) { look.yaxis.dtick = "D2"; }
+      if (high - low < 1.5) { look.yaxis.dtick = "D2"; look.yaxis.tickformat = ".0e"; }
       else if (high - low > 8) { look.yaxis.dtick = Math.ceil((high - low) / 6); }
       Plotly.react(`${column.id}-${metric}`, traces(column, metric), look,
         { responsive: true, displaylogo: false, displayModeBar: false });

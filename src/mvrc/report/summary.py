@@ -27,11 +27,12 @@ class Curve:
     statuses: tuple[str, ...]
 
     def median(self, metric: str) -> np.ndarray:
-        return np.nanmedian(_diverged_is_worst(self.values[metric]), axis=0)
+        return np.median(_diverged_is_worst(self.values[metric]), axis=0)
 
     def quartiles(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        low, high = np.nanquantile(_diverged_is_worst(self.values[metric]), [0.25, 0.75], axis=0)
-        return low, high
+        values = _diverged_is_worst(self.values[metric])  # no interpolation, as ∞ − ∞ is none
+        low = np.quantile(values, 0.25, axis=0, method="lower")
+        return low, np.quantile(values, 0.75, axis=0, method="higher")
 
     def at(self, metric: str, samples: float) -> float:
         """The median after so many samples."""

@@ -1,0 +1,5 @@
+"""`python -m mvrc.cli` is `mvrc`."""
+
+from mvrc.cli import main
+
+main()

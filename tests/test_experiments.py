@@ -1,0 +1,205 @@
+"""The paper's experiments: the spec is the paper's, runs are kept, nothing is done twice."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mvrc
+from mvrc import datasets
+from mvrc.experiments import problems, runner, sources, spec
+from mvrc.experiments.sources import Source
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+PAPER = spec.load()
+
+
+def small_source(real=False):
+    return Source("small", "simulated", real, (datasets.simulate_industry(n=600, d=5).values,))
+
+
+def small(**changes):
+    """A short portfolio experiment."""
+    base = dataclasses.replace(
+        PAPER["portfolio-30"], batch_size=32, epochs=3, seeds=2, step_size=0.02, data=("small",)
+    )
+    tuning = dataclasses.replace(base.tuning, methods=base.tuning.methods[:2], powers=(-1, 0),
+                                 passes=20, seeds=1)  # fmt: skip
+    return dataclasses.replace(base, **{"tuning": tuning, **changes})
+
+
+@pytest.fixture
+def with_small(monkeypatch):
+    monkeypatch.setitem(sources._SOURCES, "small", lambda folder: small_source())
+
+
+# --- the spec -----------------------------------------------------------------------------------
+
+
+def test_the_spec_is_the_papers():
+    for name, eta, n in (("portfolio-30", 1e-3, 24_452), ("portfolio-38", 1e-4, 10_000)):
+        e = PAPER[name]
+        assert (e.step_size, e.batch_size, e.steps(n)) == (eta, 256, -(-n // 256))
+        assert e.asc_pg == {"step_size": 1e-4, "average": 1.0}
+    e = PAPER["spam"]
+    sizes = (e.step_size, e.batch_size, e.outer_batch_size, e.steps(5000))
+    assert sizes == (0.004, 70, 10, 140)
+    assert e.asc_pg == {"step_size": 0.004, "average": 2.0}
+    assert all(e.seeds == 10 for e in PAPER.values())
+    names = {"mvrc-constant", "mvrc-decay-restart", "civr", "vrsc-pg", "katyusha", "asc-pg"}
+    assert all({m.id for m in e.methods} == names for e in PAPER.values())
+
+
+def test_methods_have_the_papers_parameters():
+    e, n = PAPER["portfolio-30"], 24_452
+    made = {m.id: problems.method(m, e, n) for m in e.methods}
+    assert made["mvrc-constant"].momentum == mvrc.Constant(0.8)
+    assert made["mvrc-decay-restart"].momentum == mvrc.Diminishing(restart=True)
+    assert {m.period for m in made.values()} == {96}
+    assert {m.batch_size for m in made.values()} == {256}
+    assert made["asc-pg"].step_size == 1e-4 and made["katyusha"].tau1 == 0.4
+    spam = PAPER["spam"]
+    two = {m.id: problems.method(m, spam, 5000) for m in spam.methods}
+    assert two["asc-pg"].average == mvrc.Power(2.0, 4 / 9)
+    assert two["civr"].batch == mvrc.Sizes(70, None, 10)
+    assert two["vrsc-pg"].outer_batch_size == 10
+
+
+def test_problems_have_the_papers_numbers():
+    R = datasets.simulate_industry(n=500, d=4).values
+    task = problems.task(PAPER["portfolio-30"], Source("s", "", False, (R,)))
+    x = np.full(4, 0.1)
+    earned = R @ x
+    direct = -earned.mean() + 0.2 * earned.var() + 0.01 * 0.4
+    assert task.problem.objective(x) == pytest.approx(direct, rel=1e-12)
+    assert np.all(task.x0 == 0) and task.exact
+    assert task.best <= task.problem.objective(x)
+    data = datasets.simulate_housing(n=300, noise_features=6)
+    spam = problems.task(PAPER["spam"], Source("h", "", False, (data.X, data.y)))
+    assert np.all(spam.x0 == 0.01) and not spam.exact
+    assert spam.problem.regularizer == mvrc.L1(0.001)
+
+
+def test_wrong_specs(tmp_path):
+    with pytest.raises(ValueError, match="only must be .* not 'portfolio-40'"):
+        spec.choose(PAPER, "portfolio-40")
+    file = tmp_path / "mine.toml"
+    file.write_text('[experiments.a]\nepoch = 3\n')  # fmt: skip
+    with pytest.raises(ValueError, match="experiment 'a' has no field 'epoch' .*'epochs'"):
+        spec.load(file)
+
+
+def test_quick_is_shorter():
+    for e in PAPER.values():
+        short = spec.quick(e)
+        assert short.epochs < e.epochs and short.seeds == 3
+
+
+# --- sources ------------------------------------------------------------------------------------
+
+
+def test_without_files_the_papers_sizes_are_simulated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("MVRC_DATA", raising=False)
+    jobs = runner.plan(PAPER, tuning=False)
+    sizes = {job.experiment.id: (job.source.size, job.source.real) for job in jobs}
+    assert sizes["portfolio-30"] == ("24,452 × 30", False)
+    assert sizes["portfolio-38"] == ("10,000 × 38", False)
+    assert sizes["spam"] == ("5,000 × 100", False)
+    assert sizes["portfolio-sp500"] == ("8,312 × 20", True)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not there")
+def test_real_files_are_used_where_they_are():
+    jobs = runner.plan(PAPER, DATA, tuning=False)
+    assert {j.source.name for j in jobs} == {"industry30", "industry38", "housing"}
+    assert all(job.source.real for job in jobs)
+
+
+# --- the runner ---------------------------------------------------------------------------------
+
+
+def test_runs_are_kept_and_not_repeated(tmp_path, with_small):
+    jobs = runner.plan({"portfolio-30": small()})
+    assert len(jobs) == 6 + 4
+    told = []
+    runner.run(jobs, tmp_path, lambda job, done: told.append(done))
+    assert told == [False] * 10
+    records = runner.records(tmp_path)
+    assert [r["method"] for r in records[:6]] == [m.id for m in small().methods]
+    with (tmp_path / "rows.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    expected = sum(r["seeds"] * len(r["rows"]["epoch"]) for r in records)
+    assert len(rows) == expected
+    assert {"experiment", "method", "seed", "inner_values", "objective"} <= set(rows[0])
+    assert "jax" in records[0]["made_with"]
+
+    told.clear()
+    runner.run(jobs, tmp_path, lambda job, done: told.append(done))
+    assert told == [True] * 10
+    # A damaged file, another number of epochs or other data are other runs.
+    (tmp_path / "runs" / f"{jobs[0].key}.json").write_text("{")
+    told.clear()
+    runner.run(jobs, tmp_path, lambda job, done: told.append(done))
+    assert sorted(told) == [False] + [True] * 9
+    assert runner.plan({"portfolio-30": small(epochs=4)})[0].key != jobs[0].key
+    other = Source("small", "", False, (datasets.simulate_industry(n=600, d=5, seed=1).values,))
+    assert runner.Job(small(), other, small().methods[0]).key != jobs[0].key
+
+
+def test_a_run_is_that_of_minimize(tmp_path, with_small):
+    """The rows of a vmapped run, of single runs, and of a direct call agree."""
+    e = small(tuning=None)
+    runner.run(runner.plan({"portfolio-30": e}), tmp_path / "a", lambda *_: None)
+    one_by_one = {"portfolio-30": dataclasses.replace(e, together=False)}
+    runner.run(runner.plan(one_by_one), tmp_path / "b", lambda *_: None)
+    task = problems.task(e, small_source())
+    for i, spec_of in enumerate(e.methods[:3]):
+        method = problems.method(spec_of, e, 600)
+        direct = mvrc.minimize(task.problem, task.x0, method, seed=1, epochs=3)
+        for folder in ("a", "b"):
+            record = runner.records(tmp_path / folder)[i]
+            got = record["rows"]["objective"][1]
+            np.testing.assert_allclose(got, direct.history["objective"], rtol=1e-9)
+
+
+def test_equal_samples(tmp_path, with_small):
+    """ASC-PG has as many samples as the others, within one epoch."""
+    runner.run(runner.plan({"portfolio-30": small(tuning=None)}), tmp_path, lambda *_: None)
+    last = {r["method"]: r["rows"]["inner_values"][-1] for r in runner.records(tmp_path)}
+    assert last["civr"] == last["mvrc-constant"]
+    assert 0 <= last["asc-pg"] - last["civr"] <= 2 * 600
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    """SIGKILL in the middle; the second call repeats nothing that was finished."""
+    command = [
+        sys.executable, "-m", "mvrc.cli", "reproduce", "--only", "portfolio-sp500", "--quick",
+        "--seeds", "1", "--no-tuning", "--workers", "1", "--output", str(tmp_path), "--json",
+    ]  # fmt: skip
+    env = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    first = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("runs/*.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = {f: f.stat().st_mtime_ns for f in tmp_path.glob("runs/*.json")}
+    assert len(kept) >= 2
+    second = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stderr
+    answer = json.loads(second.stdout)
+    assert answer["runs"] == 6 and answer["already_there"] == len(kept)
+    assert all(f.stat().st_mtime_ns == made for f, made in kept.items())
+    assert Path(answer["files"]["page"]).exists()

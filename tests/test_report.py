@@ -1,0 +1,202 @@
+"""The report: claims by their definitions, the page in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from mvrc.report import page, readme
+from mvrc.report.claims import ACCELERATION, claims
+from mvrc.report.summary import columns
+from mvrc.report.tuning import best_steps
+
+METHODS = {
+    "mvrc-constant": 0.5, "mvrc-decay-restart": 0.7, "civr": 0.7, "vrsc-pg": 0.7,
+    "katyusha": 0.75, "asc-pg": 0.95,
+}  # fmt: skip
+
+
+def record(method, rate, experiment="portfolio-30", power=None, seeds=3, rows=11, **changes):
+    """A run that falls by `rate` an epoch from gap 1, with some spread over the seeds."""
+    falls = [(rate * (1 + 0.01 * s)) ** np.arange(rows) for s in range(seeds)]
+    return {
+        "experiment": experiment, "title": experiment.title(), "data": "made",
+        "data_title": "made up", "size": "100 × 3", "n": 100, "real": False, "method": method,
+        "label": method.upper(), "power": power, "step_size": 0.1 if power is None else 2.0**power,
+        "seeds": seeds, "best": -2.0, "exact": True, "smoothness": 1.0,
+        "status": ["EPOCHS"] * seeds, "made_with": {"mvrc": "0", "machine": "none"},
+        "described": {"batch_size": 4, "outer_batch_size": None, "period": 5, "epochs": rows - 1,
+                      "step_size": 0.1, "asc_pg": {"step_size": 0.1, "average": 1.0},
+                      "seeds": seeds},
+        "rows": {
+            "epoch": list(range(rows)), "inner_values": [300 * i for i in range(rows)],
+            "inner_jacobians": [0] * rows, "outer_gradients": [0] * rows, "prox": [0] * rows,
+            "seconds": [0.01 * i for i in range(rows)],
+            "objective": [list(-2.0 + 2.0 * f) for f in falls],
+            "gradient_mapping": [list(f) for f in falls],
+        },
+        **changes,
+    }  # fmt: skip
+
+
+def records():
+    made = [record(m, r, e) for e in ("portfolio-30", "portfolio-38", "spam")
+            for m, r in METHODS.items()]  # fmt: skip
+    for power, rate in ((-1, 0.6), (0, 0.2), (1, 0.4)):
+        made += [record(m, r * rate, power=power, seeds=1) for m, r in METHODS.items()]
+        made.append(record("fista", 0.9, power=power, seeds=1))
+    return made
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "runs").mkdir()
+    keys = []
+    for i, made in enumerate(records()):
+        keys.append(f"run{i}")
+        (folder / "runs" / f"run{i}.json").write_text(json.dumps(made))
+    (folder / "jobs.json").write_text(json.dumps(keys))
+    page.write(folder)
+    return folder
+
+
+def verdicts(made):
+    return {(c.column, c.sentence): c.verdict for c in claims(columns(made))}
+
+
+def test_claims_hold_where_they_do():
+    found = verdicts(records())
+    assert all(v == "holds" for (_, sentence), v in found.items() if "best step" not in sentence)
+
+
+def test_acceleration_is_judged_at_the_best_step():
+    """Rates 0.1 and 0.14 at the best step: 18 and 24 passes, less than 1.5 times."""
+    key = ("portfolio-30", f"{ACCELERATION}: with the best step size of each method")
+    assert verdicts(records())[key] == "does not hold"
+    slow = {m: 0.99 for m in METHODS if m != "mvrc-constant"}
+    made = [r if r["power"] is None or r["method"] not in slow
+            else record(r["method"], 0.9, power=r["power"], seeds=1) for r in records()]  # fmt: skip
+    assert verdicts(made)[key] == "holds"
+
+
+@pytest.mark.parametrize(
+    "method, rate, words",
+    [
+        ("civr", 0.4, "fastest convergence among all"),
+        ("katyusha", 0.52, "significantly faster than the Katyusha"),
+        ("mvrc-decay-restart", 0.8, "comparable to CIVR and VRSC-PG"),
+        ("asc-pg", 0.6, "faster than ASC-PG"),
+    ],
+)
+def test_claims_fail_where_they_do(method, rate, words):
+    made = [record(m, rate if m == method else r) for m, r in METHODS.items()]
+    failed = [sentence for (_, sentence), v in verdicts(made).items() if v != "holds"]
+    assert any(words in sentence for sentence in failed)
+
+
+def test_a_claim_needs_both_measures():
+    made = [record(m, r) for m, r in METHODS.items()]
+    made[0]["rows"]["gradient_mapping"] = [[1.0] * 11] * 3
+    failed = [s for (_, s), v in verdicts(made).items() if v != "holds"]
+    assert any("fastest" in sentence for sentence in failed)
+
+
+def test_medians_gaps_and_divergence():
+    made = record("civr", 0.5)
+    made["rows"]["objective"][2][5:] = [None] * 6
+    (column,) = columns([made])
+    curve = column.curves[0]
+    assert curve.values["gap"][0][1] == pytest.approx(0.5)
+    assert curve.median("gap")[1] == pytest.approx(0.505)
+    assert np.isfinite(curve.median("gap")[7]), "two of three seeds have numbers"
+    assert curve.quartiles("gap")[1][7] == np.inf
+    assert curve.samples_to("gap", 0.26) == 2 * 300 and curve.samples_to("gap", 1e-9) == np.inf
+
+
+def test_best_steps():
+    column = columns(records())[0]
+    rows = {row.method: row for row in best_steps(column)}
+    assert rows["civr"].step_size == 1.0 and not rows["civr"].at_edge
+    needed = np.ceil(np.log(1e-6) / np.log(0.7 * 0.2)) * 3
+    assert rows["civr"].passes[1e-6] == needed
+    assert rows["fista"].passes[1e-6] == np.inf
+    assert best_steps(column)[0].method == "mvrc-constant"
+
+
+def test_files_are_written(output):
+    for name in ("page.html", "figure1.png", "figure1.pdf", "claims.json"):
+        assert (output / name).stat().st_size > 1000
+    text = (output / "page.html").read_text("utf-8")
+    assert "<!--" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    outside = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert not re.search(r'(src|href)="http', outside), "works offline"
+
+
+def test_the_readme_part(output, tmp_path):
+    file = tmp_path / "README.md"
+    file.write_text(f"before\n{readme.BEGIN}\nobsolete\n{readme.END}\nafter\n")
+    readme.update(file, output)
+    text = file.read_text()
+    assert text.startswith("before") and text.endswith("after\n") and "obsolete" not in text
+    assert "| holds | holds |" in text
+    assert (tmp_path / "docs" / "images" / "figure1.png").exists()
+    with pytest.raises(ValueError, match="must have the lines"):
+        readme.update(output / "claims.json", output)
+
+
+# --- the browser --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="the page test needs playwright")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_in_a_browser(browser, output, width, scheme, tmp_path):
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+    )
+    tab, errors = context.new_page(), []
+    tab.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto((output / "page.html").as_uri())
+    tab.wait_for_function("document.querySelectorAll('.plot .scatterlayer .trace').length >= 108")
+    assert tab.locator(".plot .main-svg .cartesianlayer .subplot").count() == 6
+    # Three traces a method: two ends of the band and the line.
+    assert tab.locator(".plot .scatterlayer .trace").count() == 6 * 6 * 3
+    lines = tab.evaluate(
+        "[...document.querySelectorAll('.plot .js-line')]"
+        ".filter(line => line.getBBox().width > 50).length"
+    )
+    assert lines >= 36
+
+    def titles():
+        return set(tab.locator(".plot .xtitle").all_text_contents())
+
+    assert titles() == {"samples of g (millions)"}
+    tab.click("#by-seconds")
+    tab.wait_for_function("document.querySelector('.plot .xtitle').textContent === 'seconds'")
+    assert titles() == {"seconds"}
+    assert tab.get_attribute("#by-seconds", "aria-pressed") == "true"
+    tab.click("#legend button >> nth=0")
+    tab.wait_for_function("document.querySelectorAll('.plot .scatterlayer .trace').length === 90")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(13, 17, 23)")
+    assert tab.locator("table.claims tbody tr").count() == len(claims(columns(records())))
+    assert errors == []
+    context.close()

@@ -73,6 +73,15 @@ def test_a_stationary_start_is_no_reason_to_stop_without_a_tolerance():
     assert mvrc.minimize(heavy, np.zeros_like(ONE.x0), METHOD, epochs=2, rtol=1e-3).epochs == 0
 
 
+def test_a_finite_explosion_is_a_divergence():
+    """1e100 is a number, but not an answer; the best recorded point comes back."""
+    data = np.random.default_rng(0).standard_normal((50, 3))
+    problem = mvrc.Composition(_rows, lambda y: y @ y, data + 1)
+    result = mvrc.minimize(problem, np.ones(3), mvrc.ProximalGradient(step_size=50.0), epochs=40)
+    assert result.status is mvrc.Status.DIVERGED
+    assert result.objective <= result.history["objective"][0]
+
+
 def test_numbers_inside_functions_compile_once():
     """A module as outer: its numbers are arguments of the program, so another value is a hit."""
     from mvrc.engine import _compile

@@ -79,8 +79,12 @@ def test_acceleration_is_judged_at_the_best_step():
     key = ("portfolio-30", f"{ACCELERATION}: with the best step size of each method")
     assert verdicts(records())[key] == "does not hold"
     slow = {m: 0.99 for m in METHODS if m != "mvrc-constant"}
-    made = [r if r["power"] is None or r["method"] not in slow
-            else record(r["method"], 0.9, power=r["power"], seeds=1) for r in records()]  # fmt: skip
+    made = [
+        record(r["method"], slow[r["method"]], power=r["power"], seeds=1)
+        if r["power"] is not None and r["method"] in slow
+        else r
+        for r in records()
+    ]
     assert verdicts(made)[key] == "holds"
 
 

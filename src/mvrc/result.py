@@ -24,7 +24,7 @@ class Status(enum.Enum):
     SECONDS = "The time allowed was used up."
     CALLBACK = "The callback asked to stop."
     INTERRUPTED = "The run was interrupted from the keyboard."
-    DIVERGED = "The run diverged: a value was no longer finite."
+    DIVERGED = "The run diverged: its values left all bounds."
 
 
 class History:

@@ -237,7 +237,7 @@ class Run:
 
     def _end(self, state: State, rows: list[Any]) -> Status | None:
         row = rows[-1]
-        broken = _broken(row)
+        broken = _broken(row, rows[0])
         if broken.all():
             return Status.DIVERGED
         small = self.stop.small(row["gradient_mapping"], rows[0]["gradient_mapping"])
@@ -283,7 +283,7 @@ class Run:
                 _at(state.best_objective, lane),
             )
             ended = status
-            if _broken(history.rows[-1]):
+            if _broken(history.rows[-1], history.rows[0]):
                 ended = Status.DIVERGED
             results.append(
                 Result(
@@ -304,7 +304,7 @@ class Run:
     def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
         """The flat point(s) that the run returns."""
         last = np.asarray(self.method.scheme.point(state.core.scheme))
-        use_best = np.asarray(_broken(rows[-1]) | (status is Status.DIVERGED))
+        use_best = np.asarray(_broken(rows[-1], rows[0]) | (status is Status.DIVERGED))
         if self.output == "best":
             use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
         elif self.output == "random":
@@ -330,14 +330,20 @@ class Run:
         )
 
 
-def _broken(row: dict[str, Any]) -> Any:
-    """Whether a row, or which of its lanes, has left the numbers.
+def _broken(row: dict[str, Any], first: dict[str, Any]) -> Any:
+    """Whether a row, or which of its lanes, has left the numbers or is beyond return.
 
     An objective of +∞ alone has not: it is a point outside a constraint set, as averaged and
-    normalised steps from an infeasible x0 are for a while.
+    normalised steps from an infeasible x0 are for a while. A finite one is beyond return when it
+    and the gradient mapping are many orders above the start.
     """
     objective, mapping = np.asarray(row["objective"]), np.asarray(row["gradient_mapping"])
-    return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping))
+    start, slope = np.asarray(first["objective"]), np.asarray(first["gradient_mapping"])
+    finite = np.isfinite(start) & np.isfinite(objective)
+    start = np.where(finite, start, 0)
+    high = finite & (np.where(finite, objective, 0) - start > 1e8 * (1 + np.abs(start)))
+    lost = high & (mapping > 1e4 * slope)
+    return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping) | lost)
 
 
 def _check_callback(callback: Any) -> None:

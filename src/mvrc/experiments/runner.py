@@ -168,14 +168,15 @@ def records(output: Path) -> list[dict[str, Any]]:
 def write_rows(output: Path) -> Path:
     """rows.csv: a row for every run, seed and measurement."""
     path = output / "rows.csv"
-    named = ("experiment", "data", "method", "power", "step_size", "seed")
+    named = ("mvrc", "jax", "machine", "experiment", "data", "method", "power", "step_size", "seed")
     with _replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow([*named, *COLUMNS])
         for record in records(output):
+            made = record["made_with"]
             head = [
-                record["experiment"], record["data"], record["method"], record["power"],
-                record["step_size"],
+                made["mvrc"], made["jax"], made["machine"], record["experiment"], record["data"],
+                record["method"], record["power"], record["step_size"],
             ]  # fmt: skip
             rows = record["rows"]
             for seed in range(record["seeds"]):

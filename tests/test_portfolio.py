@@ -161,16 +161,31 @@ def test_tail_risks_reach_the_optimum_of_skfolio(name, model, measure):
 # --- scikit-learn -------------------------------------------------------------------------------
 
 
-@parametrize_with_checks([model() for model in ALL])
+# The checks fit data of many shapes, and every shape is compiled: as few programs as can be.
+SHORT = {"method": mvrc.FISTA(step_size=0.01), "tol": 0.1, "max_epochs": 5}
+
+
+@parametrize_with_checks([MeanVariancePortfolio(**SHORT)])
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
 
-@pytest.mark.parametrize("model", ALL)
+@pytest.mark.slow
+@parametrize_with_checks([model() for model in ALL])
+def test_scikit_learn_by_default(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize(
+    "model", [MeanVariancePortfolio, *(pytest.param(m, marks=pytest.mark.slow) for m in ALL[1:])]
+)
 def test_pipeline_and_grid_search(model, returns):
     """`score` compares sets; another scorer compares risk aversions."""
+    returns = returns[:120]
     percent = FunctionTransformer(lambda r: 100 * r)
     pipe = make_pipeline(percent, model())
     name = model.__name__.lower()
@@ -285,11 +300,17 @@ def test_verbose_shows_a_bar(returns, capsys):
 @pytest.mark.parametrize(
     "model, constraint, excess",
     [
-        (MeanCVaRPortfolio(0.1), mvrc.Box(0, 0.2), 0.1 / 8 / 0.05),
-        (MeanCVaRPortfolio(0.1), mvrc.NonNegative(), 0.1 / 8 / 0.05),
-        (MeanCVaRPortfolio(0.1), mvrc.L2Ball(1.0), 0.1 / 8 / 0.05),
+        (MeanCVaRPortfolio(0.1), mvrc.Box(0, 0.2), 0.25),
+        pytest.param(
+            MeanCVaRPortfolio(0.1), mvrc.NonNegative(), 0.1 / 8 / 0.05, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            MeanCVaRPortfolio(0.1), mvrc.L2Ball(1.0), 0.1 / 8 / 0.05, marks=pytest.mark.slow
+        ),
         (MeanSemideviationPortfolio(), mvrc.Box(0, 0.2), 1 / 2),
-        (MeanSemideviationPortfolio(order=1), mvrc.L1Ball(1.0), 1 / 8),
+        pytest.param(
+            MeanSemideviationPortfolio(order=1), mvrc.L1Ball(1.0), 1 / 8, marks=pytest.mark.slow
+        ),
     ],
     ids=lambda c: type(c).__name__,
 )

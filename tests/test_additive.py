@@ -1,6 +1,5 @@
 """Sparse additive models: objectives by hand, an independent group lasso, the paper's data."""
 
-import csv
 import subprocess
 import sys
 import warnings
@@ -17,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mvrc
+from mvrc import datasets
 from mvrc.applications import SparseAdditiveRegressor
 from mvrc.applications.additive import (
     largest_penalty,
@@ -27,7 +27,6 @@ from mvrc.applications.additive import (
 from mvrc.applications.additive.splines import SplineBasis
 
 HOUSING = Path(__file__).resolve().parents[2] / "shared" / "data" / "usa_housing.csv"
-TRUE = ["Avg. Area Income", "Avg. Area House Age", "Avg. Area Number of Rooms", "Area Population"]
 
 
 def additive_data(n=400, d=12, seed=0):
@@ -40,22 +39,14 @@ def additive_data(n=400, d=12, seed=0):
 
 def simulated_housing(n=1000, seed=0):
     """Like the paper's data: four positive features that add up to a price, 96 Gaussian ones."""
-    rng = np.random.default_rng(seed)
-    four = [68_000, 6, 7, 36_000] + rng.standard_normal((n, 4)) * [10_000, 1, 1, 9_900]
-    price = four @ [21.6, 166_000, 121_000, 15.2] - 2.6e6 + 1e5 * rng.standard_normal(n)
-    return np.hstack([four, rng.standard_normal((n, 96))]), np.maximum(price, 0)
+    return datasets.simulate_housing(n, seed=seed)[:2]
 
 
 def housing(seed=0):
     """The paper's: four features of 5000 houses, and 96 Gaussian ones."""
     if not HOUSING.exists():
         pytest.skip(f"The house prices are not at {HOUSING}.")
-    with HOUSING.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    four = np.array([[float(row[name]) for name in TRUE] for row in rows])
-    price = np.array([float(row["Price"]) for row in rows])
-    noise = np.random.default_rng(seed).standard_normal((len(rows), 96))
-    return np.hstack([four, noise]), price
+    return datasets.housing(HOUSING, seed=seed)[:2]
 
 
 def unit(values):

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,20 @@ def test_wrong_specs(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('[experiments.a]\nepoch = 3\n')  # fmt: skip
     with pytest.raises(ValueError, match="experiment 'a' has no field 'epoch' .*'epochs'"):
+        spec.load(file)
+
+
+def test_the_spec_of_the_page_is_one(tmp_path):
+    """docs/experiments.md shows an own spec; it needs no ASC-PG, and says so where it does."""
+    text = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text("utf-8")
+    file = tmp_path / "mine.toml"
+    file.write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1], "utf-8")
+    (mine,) = spec.load(file).values()
+    assert [m.label for m in mine.methods] == ["MVRC, momentum 0.9", "CIVR"]
+    file.write_text(
+        file.read_text("utf-8").replace('recipe = "civr"', 'recipe = "asc-pg"'), "utf-8"
+    )
+    with pytest.raises(ValueError, match="experiment 'mine' runs ASC-PG and needs asc_pg"):
         spec.load(file)
 
 

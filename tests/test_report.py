@@ -103,6 +103,20 @@ def test_claims_fail_where_they_do(method, rate, words):
     assert any(words in sentence for sentence in failed)
 
 
+def test_claims_are_of_the_methods_that_were_run(tmp_path):
+    """A spec of one's own has other methods; the page is made all the same."""
+    made = [record("mvrc-constant", 0.5, "mine"), record("civr", 0.7, "mine")]
+    assert list(verdicts(made).values()) == ["holds"]
+    assert verdicts(made[1:]) == {}
+    (tmp_path / "runs").mkdir()
+    for i, one in enumerate(made):
+        one["described"]["asc_pg"] = {}
+        (tmp_path / "runs" / f"{i}.json").write_text(json.dumps(one))
+    (tmp_path / "jobs.json").write_text(json.dumps(["0", "1"]))
+    text = page.write(tmp_path)["page"].read_text("utf-8")
+    assert "<b>Mine</b>" in text and "; ASC-PG" not in text
+
+
 def test_a_claim_needs_both_measures():
     made = [record(m, r) for m, r in METHODS.items()]
     made[0]["rows"]["gradient_mapping"] = [[1.0] * 11] * 3

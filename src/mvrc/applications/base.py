@@ -6,12 +6,15 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mvrc import checks
 from mvrc.problem import Composition
 from mvrc.result import Result, Status
 from mvrc.solve import minimize
 
 try:
+    from scipy.sparse.linalg import svds  # scikit-learn brings scipy
     from sklearn.base import BaseEstimator
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import check_random_state
@@ -87,3 +90,14 @@ def _descended(result: Result) -> bool:
     """Whether a run converged, and not above its start."""
     objective = result.history["objective"]
     return result.status is Status.CONVERGED and bool(objective[-1] <= objective[0])
+
+
+def largest_square(rows: np.ndarray) -> float:
+    """The largest eigenvalue of rowsᵀrows/n, or a little more: the curvature of squares."""
+    small = min(rows.shape)
+    if small < 100:
+        largest = np.linalg.norm(rows, 2)
+    else:
+        start = np.random.default_rng(0).standard_normal(small)
+        largest = svds(rows, k=1, tol=1e-3, v0=start, return_singular_vectors=False)[0]
+    return float(1.01 * largest**2 / len(rows)) or 1.0  # all may be zero

@@ -45,7 +45,7 @@ class Experiment:
     period: int | str
     epochs: int
     seeds: int
-    asc_pg: dict[str, float]
+    asc_pg: dict[str, float] = dataclasses.field(default_factory=dict)  # its own α₁ and β₁
     outer_batch_size: int | None = None
     tuning: Tuning | None = None
     together: bool = True  # all seeds in one vmapped program, else one after the other
@@ -114,11 +114,16 @@ def _experiment(
     def chosen(names: list[str]) -> tuple[MethodSpec, ...]:
         return tuple(methods[checks.choice(f"methods of {name}", m, methods)] for m in names)
 
+    methods_of = chosen(fields["methods"])
+    if any(m.recipe == "asc-pg" for m in methods_of) and not fields.get("asc_pg"):
+        raise ValueError(
+            f"experiment {name!r} runs ASC-PG and needs asc_pg = {{ step_size = …, average = … }}."
+        )
     tuning = fields.get("tuning")
     if tuning is not None:
         tuning = Tuning(
             chosen(tuning["methods"]), tuple(tuning["powers"]), tuning["passes"], tuning["seeds"]
         )
     listed = {"data": tuple(fields["data"]), "instead_of": tuple(fields.get("instead_of", ()))}
-    own = {"methods": chosen(fields["methods"]), "tuning": tuning}
+    own = {"methods": methods_of, "tuning": tuning}
     return Experiment(id=name, **{"seeds": seeds, **fields, **listed, **own})

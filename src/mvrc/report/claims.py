@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from mvrc.report.summary import METRICS, Column
@@ -44,62 +45,75 @@ def claims(columns: list[Column]) -> list[Claim]:
 
 
 def _of(column: Column) -> Iterator[Claim]:
-    def claim(sentence: str, holds: bool, numbers: str) -> Claim:
-        where = f"{column.title} ({column.size}, {'real' if column.real else 'simulated'})"
-        verdict = "holds" if holds else "does not hold"
-        return Claim(column.id, where, sentence, verdict, numbers)
-
+    """The sentences whose methods were run; of a spec of one's own that may be none."""
+    run = {curve.method for curve in column.curves}
     spam = column.id.startswith("spam")
+    if CONSTANT in run and len(run) > 1:
+        yield _fastest(column, significantly=spam)
+    if {CONSTANT, "katyusha"} <= run:
+        yield _faster_than_katyusha(column)
+    peers = ["civr", "vrsc-pg", "katyusha"] if spam else ["civr", "vrsc-pg"]
+    if {DECAY, *peers} <= run:
+        yield _comparable(column, SPAM_COMPARABLE if spam else COMPARABLE, peers)
+    if {DECAY, "asc-pg"} <= run and not spam:
+        yield _faster_than_asc(column)
+    yield from _acceleration(column)
+
+
+def _claim(column: Column, sentence: str, holds: bool, numbers: str) -> Claim:
+    where = f"{column.title} ({column.size}, {'real' if column.real else 'simulated'})"
+    return Claim(column.id, where, sentence, "holds" if holds else "does not hold", numbers)
+
+
+def _fastest(column: Column, significantly: bool) -> Claim:
     others = [curve.method for curve in column.curves if curve.method != CONSTANT]
-    first = _ranks(column, CONSTANT)
-    fastest = all(rank == 1 for rank in first.values())
-    if spam:  # "significantly"
-        fastest &= all(_speed(column, CONSTANT, other)["gap"] >= MUCH for other in others)
-    yield claim(SPAM_FASTEST if spam else FASTEST, fastest, _values(column, [CONSTANT, *others]))
+    first = all(rank == 1 for rank in _ranks(column, CONSTANT).values())
+    if significantly:
+        first &= all(_speed(column, CONSTANT, other)["gap"] >= MUCH for other in others)
+    sentence = SPAM_FASTEST if significantly else FASTEST
+    return _claim(column, sentence, first, _values(column, [CONSTANT, *others]))
+
+
+def _faster_than_katyusha(column: Column) -> Claim:
     speed = _speed(column, CONSTANT, "katyusha")
     more = " and ".join(f"{_times(ratio)} ({METRICS[m]})" for m, ratio in speed.items())
-    yield claim(
-        FASTER_THAN_KATYUSHA,
-        speed["gap"] >= MUCH,
-        f"Katyusha's last values are reached with a share of its samples: {more} faster",
-    )
-    peers = ["civr", "vrsc-pg", "katyusha"] if spam else ["civr", "vrsc-pg"]
+    numbers = f"Katyusha's last values are reached with a share of its samples: {more} faster"
+    return _claim(column, FASTER_THAN_KATYUSHA, speed["gap"] >= MUCH, numbers)
+
+
+def _comparable(column: Column, sentence: str, peers: list[str]) -> Claim:
     ratio = {
         m: max(_last(column, DECAY, m) / _last(column, peer, m) for peer in peers) for m in METRICS
     }
-    yield claim(
-        SPAM_COMPARABLE if spam else COMPARABLE,
-        all(value <= 1 + NEAR for value in ratio.values()),
-        "at most "
-        + " and ".join(f"{value:.2f} times theirs ({METRICS[m]})" for m, value in ratio.items()),
+    shown = " and ".join(f"{value:.2f} times theirs ({METRICS[m]})" for m, value in ratio.items())
+    near = all(value <= 1 + NEAR for value in ratio.values())
+    return _claim(column, sentence, near, f"at most {shown}")
+
+
+def _faster_than_asc(column: Column) -> Claim:
+    ratio = {m: _last(column, DECAY, m) / _last(column, "asc-pg", m) for m in METRICS}
+    shown = " and ".join(f"{value:.2g} times ASC-PG's ({METRICS[m]})" for m, value in ratio.items())
+    return _claim(column, FASTER_THAN_ASC, all(value < 1 for value in ratio.values()), shown)
+
+
+def _acceleration(column: Column) -> Iterator[Claim]:
+    """At the best step of each: MVRC-constant against the fastest of the paper's other methods."""
+    made = {row.method: row for row in best_steps(column)}
+    own = made.get(CONSTANT)
+    rest = [row for name, row in made.items() if name not in (CONSTANT, DECAY, "fista")]
+    if own is None or not rest:
+        return
+    best = min(rest, key=lambda row: row.passes[1e-6])
+    shown = ", ".join(
+        f"{row.label} {'never' if math.isinf(row.passes[1e-6]) else f'{row.passes[1e-6]:.0f}'}"
+        for row in (own, best)
     )
-    if not spam:
-        ahead = {m: _last(column, DECAY, m) / _last(column, "asc-pg", m) for m in METRICS}
-        yield claim(
-            FASTER_THAN_ASC,
-            all(value < 1 for value in ahead.values()),
-            " and ".join(
-                f"{value:.2g} times ASC-PG's ({METRICS[m]})" for m, value in ahead.items()
-            ),
-        )
-    table = best_steps(column)
-    if table:
-        own = min(
-            (row.passes[1e-6] for row in table if row.method == CONSTANT), default=float("inf")
-        )
-        rest = {
-            row.label: row.passes[1e-6]
-            for row in table
-            if row.method not in (CONSTANT, DECAY, "fista")
-        }
-        label = min(rest, key=lambda name: rest[name])
-        shown = "" if rest[label] == float("inf") else f", {label} {rest[label]:.0f}"
-        made = "never" if own == float("inf") else f"{own:.0f} passes"
-        yield claim(
-            f"{ACCELERATION}: with the best step size of each method",
-            own * MUCH <= rest[label],
-            f"relative gap 1e-6: MVRC-constant {made}{shown or ', the others never'}",
-        )
+    yield _claim(
+        column,
+        f"{ACCELERATION}: with the best step size of each method",
+        own.passes[1e-6] * MUCH <= best.passes[1e-6] and math.isfinite(own.passes[1e-6]),
+        f"passes to a relative gap of 1e-6: {shown}",
+    )
 
 
 def _last(column: Column, method: str, metric: str) -> float:

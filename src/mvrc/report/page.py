@@ -155,11 +155,15 @@ def _run(column: Column) -> str:
     p = column.parameters
     outer = f", outer batch {p['outer_batch_size']}" if p["outer_batch_size"] else ""
     best = "Φ* exact" if column.exact else "Φ* the lowest value met in any run"
-    asc = p["asc_pg"]
+    asc = ""
+    if p["asc_pg"]:
+        asc = (
+            f"; ASC-PG α<sub>k</sub> = {p['asc_pg']['step_size']:g}·k<sup>−5/9</sup>, "
+            f"β<sub>k</sub> = {p['asc_pg']['average']:g}·k<sup>−4/9</sup>"
+        )
     return (
         f"<li><b>{html.escape(column.title)}</b>: {html.escape(column.data_title)}, {column.size}. "
         f"Step size {p['step_size']:g}, batch {p['batch_size']}{outer}, period {p['period']}, "
-        f"{p['epochs']} epochs, {p['seeds']} seeds; ASC-PG α<sub>k</sub> = {asc['step_size']:g}·"
-        f"k<sup>−5/9</sup>, β<sub>k</sub> = {asc['average']:g}·k<sup>−4/9</sup>; "
+        f"{p['epochs']} epochs, {p['seeds']} seeds{asc}; "
         f"{best} = {column.best:.8g}.</li>"
     )

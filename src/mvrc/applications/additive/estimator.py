@@ -6,7 +6,6 @@ import numbers
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from mvrc import checks
 from mvrc.applications.additive.problems import (
@@ -15,7 +14,7 @@ from mvrc.applications.additive.problems import (
     sparse_additive_convex,
 )
 from mvrc.applications.additive.splines import SplineBasis
-from mvrc.applications.base import Minimizer
+from mvrc.applications.base import Minimizer, largest_square
 from mvrc.methods import FISTA
 from mvrc.problem import Composition
 
@@ -128,7 +127,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         centred = y - self.intercept_
         self.penalty_ = share * largest_penalty(B, centred, groups)
         problem = sparse_additive_convex(B, centred, groups, self.penalty_)
-        return problem, np.zeros(B.shape[1]), 2 * _largest_square(B)
+        return problem, np.zeros(B.shape[1]), 2 * largest_square(B)
 
     def _keep_splines(self, beta: np.ndarray) -> None:
         sizes = [basis.size for basis in self._bases]
@@ -153,7 +152,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         start = np.where(np.any(X != 0, axis=0), 0.01, 0.0)  # θ = 0 is stationary
         self._units = unit / scale
         self._sums = X.sum(axis=0)
-        bend = (2 * _largest_square(X) + 5.72 * self.penalty_) / (X.shape[1] + 1)
+        bend = (2 * largest_square(X) + 5.72 * self.penalty_) / (X.shape[1] + 1)
         return problem, start, bend
 
     def _keep_paper(self, theta: np.ndarray) -> None:
@@ -246,14 +245,3 @@ def _root_mean_square(values: np.ndarray) -> Any:
     """√(mean v²) of each column; 1 where all is zero."""
     size = np.sqrt(np.mean(values**2, axis=0))
     return np.where(size > 0, size, 1.0)
-
-
-def _largest_square(B: np.ndarray) -> float:
-    """The largest eigenvalue of BᵀB/n, or a little more."""
-    small = min(B.shape)
-    if small < 100:
-        largest = np.linalg.norm(B, 2)
-    else:
-        start = np.random.default_rng(0).standard_normal(small)
-        largest = svds(B, k=1, tol=1e-3, v0=start, return_singular_vectors=False)[0]
-    return float(1.01 * largest**2 / len(B)) or 1.0  # X may be all zero

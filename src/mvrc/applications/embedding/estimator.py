@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -16,7 +14,6 @@ from mvrc.applications.base import Minimizer
 from mvrc.applications.embedding.neighbors import neighbors
 from mvrc.applications.embedding.problems import embedding_problem
 from mvrc.methods import FISTA
-from mvrc.result import Status
 
 INITS = ("pca", "random")
 
@@ -84,17 +81,14 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         problem = embedding_problem(table, outer=self.outer)
         x0 = self._first(points, components)
         # In Φ a point's curvature is about 1/n²; a step of n²/8 is long, and tried first.
-        for step in (n**2 / 8, n**2 / 64, n**2 / 512):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", ConvergenceWarning)
-                result = self._minimize(problem, x0, FISTA(step_size=step), record_every=10)
-            started = result.history["objective"][0]
-            if result.status is not Status.DIVERGED and result.objective <= started:
-                break
-            if self.method is not None:  # the step is the user's
-                break
-        for warning in caught:
-            warnings.warn(warning.message, stacklevel=2)
+        result = self._minimize(
+            problem,
+            x0,
+            FISTA(n**2 / 8),
+            record_every=10,
+            output="best",
+            fallback=lambda: FISTA(n**2 / 64),
+        )
         self.embedding_ = result.x
         p = table.probability
         entropy = -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=1).mean()

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mvrc.applications.base import Minimizer
+from mvrc.applications.base import Minimizer, largest_square
 from mvrc.applications.portfolio.problems import (
     check_returns,
     kink_width,
@@ -143,7 +143,7 @@ class MeanVariancePortfolio(_Portfolio):
         return earned.var()
 
     def _bend(self, returns: np.ndarray) -> float:
-        return 2 * self.risk_aversion * _largest_square(returns - returns.mean(axis=0))
+        return 2 * self.risk_aversion * largest_square(returns - returns.mean(axis=0))
 
 
 class MeanSemideviationPortfolio(_Portfolio):
@@ -190,7 +190,7 @@ class MeanSemideviationPortfolio(_Portfolio):
         return np.mean(below**self.order) ** (1 / self.order)
 
     def _bend(self, returns: np.ndarray) -> float:
-        largest = _largest_square(returns - returns.mean(axis=0))
+        largest = largest_square(returns - returns.mean(axis=0))
         return self.risk_aversion * largest / kink_width(self.smoothing, returns)
 
 
@@ -252,9 +252,4 @@ class MeanCVaRPortfolio(_Portfolio):
     def _bend(self, returns: np.ndarray) -> float:
         with_threshold = np.column_stack([returns, np.ones(len(returns))])
         width = (1 - self.beta) * kink_width(self.smoothing, returns)
-        return self.risk_aversion * _largest_square(with_threshold) / width
-
-
-def _largest_square(rows: np.ndarray) -> float:
-    """The largest eigenvalue of the rows' mean square, rowsᵀrows/n."""
-    return float(np.linalg.eigvalsh(rows.T @ rows / len(rows))[-1])
+        return self.risk_aversion * largest_square(with_threshold) / width

@@ -15,7 +15,6 @@ import numpy as np
 from mvrc import checks, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
 from mvrc.engine import Core, Epoch, compile_epoch, first_core
-from mvrc.estimation import default_step_size
 from mvrc.metrics import measure_flat
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
@@ -122,9 +121,7 @@ class Run:
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
             self.geometry: Geometry = dataclasses.replace(geometry, lanes=lanes or 1)
-            self.method = recipe.resolve(
-                problem, self.geometry, lambda: default_step_size(problem, self.x0)
-            )
+            self.method = recipe.resolve(problem, self.geometry, methods.Start(problem, self.x0))
             _check_step(self.method.scheme.step_size, self.geometry)
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:

@@ -8,6 +8,7 @@ from mvrc import checks
 from mvrc.methods.base import Method as Method
 from mvrc.methods.base import NamedRecipe as NamedRecipe
 from mvrc.methods.base import Recipe as Recipe
+from mvrc.methods.base import Start as Start
 from mvrc.methods.c_saga import CSAGA as CSAGA
 from mvrc.methods.civr import CIVR as CIVR
 from mvrc.methods.deterministic import FISTA as FISTA

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import equinox as eqx
 
 from mvrc import checks
+from mvrc.estimation import default_step_size
 from mvrc.estimators import Estimator
 from mvrc.estimators.base import JACOBIANS
 from mvrc.estimators.saga import TABLES
@@ -39,16 +40,25 @@ class About:
     complexity: str  # the paper's Table 1, or its own paper
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Start:
+    """Where a run starts, and the default step size there."""
+
+    problem: Composition
+    x: Any
+
+    def step_size(self) -> float:
+        return default_step_size(self.problem, self.x)
+
+
 class Recipe(eqx.Module):
     """What `minimize` takes as a method: something that becomes a `Method` on a problem."""
 
     @abc.abstractmethod
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         """The method with every default filled in and checked against the problem.
 
-        `default_step` estimates a step size; it is called only when none was given.
+        `start` estimates a step size there, which costs time, only when it is asked for one.
         """
 
 
@@ -136,9 +146,7 @@ class Method(Recipe):
         assert self.period is not None
         return self.period
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         if not problem.two_level:
             _refuse_second_level(self.batch, self.refresh)
         if isinstance(problem.regularizer, Composed) and not isinstance(self.scheme, AdmmScheme):
@@ -210,15 +218,15 @@ def single_loop(
     estimator: Estimator,
     problem: Composition,
     geometry: Geometry,
-    default_step: Callable[[], float],
+    start: Start,
     decay: Power | None = None,
     epsilon: float | None = None,
 ) -> Method:
     """A single-loop estimator with proximal steps."""
     batch, first = single_sizes(chosen.batch_size, chosen.outer_batch_size, problem)
-    scheme = ProximalScheme(chosen.step_size or default_step(), epsilon, decay)
+    scheme = ProximalScheme(chosen.step_size or start.step_size(), epsilon, decay)
     return Method(estimator, scheme, batch, first, chosen.period, name).resolve(
-        problem, geometry, default_step
+        problem, geometry, start
     )
 
 

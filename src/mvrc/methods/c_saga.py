@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mvrc.estimators import Saga
@@ -11,6 +10,7 @@ from mvrc.methods.base import (
     About,
     Method,
     NamedRecipe,
+    Start,
     available_memory,
     finite,
     recipe,
@@ -61,19 +61,17 @@ class CSAGA(NamedRecipe):
         growth, smooth = 18 * values**2 + 2 * jacobians**2, constants.L_F
         return cls(step_size=1 / (smooth + math.sqrt(smooth**2 + 48 * growth)), **options)
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         n, N = finite("C-SAGA", problem)
         outer = math.ceil(N ** (2 / 3)) if problem.two_level else None
         return Method(
             Saga(self._table(n, N, geometry)),
-            ProximalScheme(self.step_size or default_step()),
+            ProximalScheme(self.step_size or start.step_size()),
             Sizes(self.batch_size or math.ceil(n ** (2 / 3)), None, self.outer_batch_size or outer),
             Sizes(),
             self.period,
             "c-saga",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)
 
     def _table(self, n: int, N: int, geometry: Geometry) -> str:
         """The table that fits, or a sentence with the numbers when none does."""

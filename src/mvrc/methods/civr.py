@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, refuse_unless, size, word
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, refuse_unless, size, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -52,9 +51,7 @@ class CIVR(NamedRecipe):
         smooth, growth = constants.L_F, constants.G_0
         return cls(step_size=4 / (smooth + math.sqrt(smooth**2 + 12 * growth)), **options)
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         if problem.two_level:
             raise ValueError(
                 f"CIVR is for a single outer function and this problem is {problem.kind}; use "
@@ -63,9 +60,9 @@ class CIVR(NamedRecipe):
         root = None if problem.n is None else math.ceil(math.sqrt(problem.n))
         return Method(
             Spider(self.jacobian),
-            ProximalScheme(self.step_size or default_step()),
+            ProximalScheme(self.step_size or start.step_size()),
             Sizes(self.batch_size or root),
             Sizes(self.refresh_size),
             self.period or root,
             "civr",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Exact
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -35,11 +34,9 @@ class ProximalGradient(NamedRecipe):
     step_size: float | None = None
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
-        scheme = ProximalScheme(self.step_size or 2 * default_step())
-        return full_passes("proximal-gradient", scheme, self.period, problem, geometry)
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        scheme = ProximalScheme(self.step_size or 2 * start.step_size())
+        return full_passes("proximal-gradient", scheme, self.period, problem, geometry, start)
 
 
 @recipe
@@ -65,18 +62,19 @@ class FISTA(NamedRecipe):
     step_size: float | None = None
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
-        scheme = FistaScheme(self.step_size or 2 * default_step())
-        return full_passes("fista", scheme, self.period, problem, geometry)
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        scheme = FistaScheme(self.step_size or 2 * start.step_size())
+        return full_passes("fista", scheme, self.period, problem, geometry, start)
 
 
 def full_passes(
-    name: str, scheme: Scheme, period: int | None, problem: Composition, geometry: Geometry
+    name: str,
+    scheme: Scheme,
+    period: int | None,
+    problem: Composition,
+    geometry: Geometry,
+    start: Start,
 ) -> Method:
     """Every step looks at every sample; nothing is drawn."""
     one = Sizes(1, None, 1 if problem.two_level else None)
-    return Method(Exact(), scheme, one, one, period or 1, name).resolve(
-        problem, geometry, lambda: scheme.step_size
-    )
+    return Method(Exact(), scheme, one, one, period or 1, name).resolve(problem, geometry, start)

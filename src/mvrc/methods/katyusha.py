@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Svrg
-from mvrc.methods.base import About, Method, NamedRecipe, finite, recipe, root_size, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, finite, recipe, root_size, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -48,9 +47,7 @@ class Katyusha(NamedRecipe):
     tau2: float = 0.4
     theta: float | None = None
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         finite("Katyusha", problem)
         if self.tau1 + self.tau2 > 1:
             raise ValueError(
@@ -58,7 +55,7 @@ class Katyusha(NamedRecipe):
             )
         period = self.period or root_size(problem)
         assert period is not None
-        eta, theta = self.step_size or default_step(), self.theta or 1 / (12 * period)
+        eta, theta = self.step_size or start.step_size(), self.theta or 1 / (12 * period)
         return Method(
             Svrg(),
             KatyushaScheme(eta, theta, self.alpha, self.tau1, self.tau2),
@@ -66,4 +63,4 @@ class Katyusha(NamedRecipe):
             Sizes(),
             period,
             "katyusha",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

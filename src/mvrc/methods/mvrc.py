@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mvrc import checks, theory
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, refuse_unless, size, word
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, refuse_unless, size, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.regularizers import Zero
@@ -62,17 +61,15 @@ class MVRC(NamedRecipe):
     jacobian_refresh_size: int | None = size()
     outer_refresh_size: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return Method(
             Spider(self.jacobian),
-            MomentumScheme(self.step_size or default_step(), self.momentum, self.epsilon),
+            MomentumScheme(self.step_size or start.step_size(), self.momentum, self.epsilon),
             Sizes(self.batch_size, self.jacobian_batch_size, self.outer_batch_size),
             Sizes(self.refresh_size, self.jacobian_refresh_size, self.outer_refresh_size),
             self.period,
             "mvrc",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)
 
     @classmethod
     @checks.explain_keywords

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Nasa
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, single_sizes, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_sizes, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schedules import Power
@@ -47,13 +46,11 @@ class NASA(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return Method(
             Nasa(self.tau, self.a, self.b),
-            AveragingScheme(self.step_size or default_step(), self.tau),
+            AveragingScheme(self.step_size or start.step_size(), self.tau),
             *single_sizes(self.batch_size, self.outer_batch_size, problem),
             self.period,
             "nasa",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

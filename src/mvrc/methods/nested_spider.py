@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, size, word
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -47,14 +46,12 @@ class NestedSpider(NamedRecipe):
     outer_refresh_size: int | None = size()
     jacobian: str = word("auto")
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return Method(
             Spider(self.jacobian),
-            ProximalScheme(self.step_size or default_step(), self.epsilon),
+            ProximalScheme(self.step_size or start.step_size(), self.epsilon),
             Sizes(self.batch_size, None, self.outer_batch_size),
             Sizes(self.refresh_size, None, self.outer_refresh_size),
             self.period,
             "nested-spider",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Sarah
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -43,14 +42,12 @@ class SARAHC(NamedRecipe):
     refresh_size: int | None = size()
     outer_refresh_size: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return Method(
             Sarah(),
-            ProximalScheme(self.step_size or default_step()),
+            ProximalScheme(self.step_size or start.step_size()),
             Sizes(self.batch_size, None, self.outer_batch_size),
             Sizes(self.refresh_size, None, self.outer_refresh_size),
             self.period,
             "sarah-c",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

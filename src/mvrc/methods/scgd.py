@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Ema, ExtrapolatedEma
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, single_loop, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.regularizers import Zero
@@ -44,11 +43,9 @@ class SCGD(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return single_loop(
-            self, "scgd", Ema(self.average), problem, geometry, default_step,
+            self, "scgd", Ema(self.average), problem, geometry, start,
             Power(1.0, self.step_decay),
         )  # fmt: skip
 
@@ -85,16 +82,14 @@ class ASCGD(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         if not isinstance(problem.regularizer, Zero):
             raise ValueError(
                 f"ASCGD is for problems without a regularizer, and this one has "
                 f"{type(problem.regularizer).__name__}; use 'asc-pg', which has a prox."
             )
         return single_loop(
-            self, "ascgd", ExtrapolatedEma(self.average), problem, geometry, default_step,
+            self, "ascgd", ExtrapolatedEma(self.average), problem, geometry, start,
             Power(1.0, self.step_decay),
         )  # fmt: skip
 
@@ -128,10 +123,8 @@ class ASCPG(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return single_loop(
-            self, "asc-pg", ExtrapolatedEma(self.average), problem, geometry, default_step,
+            self, "asc-pg", ExtrapolatedEma(self.average), problem, geometry, start,
             Power(1.0, self.step_decay),
         )  # fmt: skip

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Scsc
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, single_loop, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schedules import Power
@@ -44,9 +43,7 @@ class SCSC(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         estimator = Scsc(self.weight)
         decay = Power(1.0, self.step_decay)
-        return single_loop(self, "scsc", estimator, problem, geometry, default_step, decay)
+        return single_loop(self, "scsc", estimator, problem, geometry, start, decay)

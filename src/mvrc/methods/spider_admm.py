@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, size, word
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size, word
 from mvrc.operators import Composed
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
@@ -45,10 +44,8 @@ class SpiderADMM(NamedRecipe):
     outer_refresh_size: int | None = size()
     jacobian: str = word("auto")
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
-        eta = self.step_size or default_step()
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        eta = self.step_size or start.step_size()
         regularizer = problem.regularizer
         operator = regularizer.operator if isinstance(regularizer, Composed) else None
         return Method(
@@ -58,4 +55,4 @@ class SpiderADMM(NamedRecipe):
             Sizes(self.refresh_size, None, self.outer_refresh_size),
             self.period,
             "spider-admm",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Storm
-from mvrc.methods.base import About, Method, NamedRecipe, recipe, single_loop, size, word
+from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schedules import Power
@@ -49,10 +48,8 @@ class STORM(NamedRecipe):
     period: int | None = size()
     jacobian: str = word("auto")
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         return single_loop(
-            self, "storm", Storm(self.forget, self.jacobian), problem, geometry, default_step,
+            self, "storm", Storm(self.forget, self.jacobian), problem, geometry, start,
             Power(1.0, self.step_decay), self.epsilon,
         )  # fmt: skip

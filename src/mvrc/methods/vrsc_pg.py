@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import ClassVar
 
 from mvrc.estimators import Svrg
-from mvrc.methods.base import About, Method, NamedRecipe, finite, recipe, size
+from mvrc.methods.base import About, Method, NamedRecipe, Start, finite, recipe, size
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -40,18 +39,16 @@ class VRSCPG(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
 
-    def resolve(
-        self, problem: Composition, geometry: Geometry, default_step: Callable[[], float]
-    ) -> Method:
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         n, N = finite("VRSC-PG", problem)
         total = n + N if problem.two_level else n
         batch = math.ceil(total ** (2 / 3))
         outer = min(batch, N) if problem.two_level else None
         return Method(
             Svrg(),
-            ProximalScheme(self.step_size or default_step()),
+            ProximalScheme(self.step_size or start.step_size()),
             Sizes(self.batch_size or min(batch, n), None, self.outer_batch_size or outer),
             Sizes(),
             self.period or math.ceil(total ** (1 / 3)),
             "vrsc-pg",
-        ).resolve(problem, geometry, default_step)
+        ).resolve(problem, geometry, start)

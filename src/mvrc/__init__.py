@@ -15,6 +15,7 @@ from mvrc.methods import SCGD as SCGD
 from mvrc.methods import SCSC as SCSC
 from mvrc.methods import STORM as STORM
 from mvrc.methods import VRSCPG as VRSCPG
+from mvrc.methods import Auto as Auto
 from mvrc.methods import Katyusha as Katyusha
 from mvrc.methods import Method as Method
 from mvrc.methods import NestedSpider as NestedSpider

@@ -24,6 +24,7 @@ from mvrc.split import Static, join, split
 if TYPE_CHECKING:
     from mvrc.methods import Method
     from mvrc.problem import Composition
+    from mvrc.schemes import Scheme
 
 
 ROLES = ("values", "jacobians", "outer")  # the batches A, A', B
@@ -112,6 +113,8 @@ def run_epoch(
     if estimator.refreshes:
         oracle = Oracle(problem, geometry, _large(problem, method, keys))
         estimate = estimator.refresh(oracle, scheme.anchor(state))
+        if scheme.judges:
+            state, estimate = _judged(scheme, estimator, oracle, state, estimate)
         if scheme.anchored:  # the refresh stands where the first step asks
             query = scheme.query(state)
             state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
@@ -142,6 +145,15 @@ def run_epoch(
     counts = Counts(*(a + steps * b for a, b in zip(counts, traced[-1], strict=True)))
     finite = jnp.all(jnp.isfinite(scheme.point(state)))
     return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
+
+
+def _judged(
+    scheme: Scheme, estimator: Any, oracle: Oracle, state: Any, estimate: Any
+) -> tuple[Any, Any]:
+    """State and estimate after the scheme has seen Φ at the refresh."""
+    inside = oracle.outer_value(estimate.inner, oracle.batch("outer"))
+    objective = inside + oracle.penalty(scheme.anchor(state))
+    return scheme.judge(state, estimate, estimator.gradient(estimate), objective, oracle)
 
 
 def compile_epoch(

@@ -17,6 +17,7 @@ from mvrc.split import Static, join, split
 from mvrc.theory import Constants
 
 _ROWS = 2048  # samples used for the smoothness
+_FEW = 512  # where a guess does
 _POINTS = 8  # points tried in the ball
 _ENTRIES = 2**24  # most entries of all per-sample Jacobians held at once
 
@@ -30,15 +31,31 @@ def default_step_size(problem: Composition, x: Any) -> float:
     with problem.precision(x):
         geometry = problem.geometry(x)
         numbers, static = split(problem, geometry.x.dtype)
-        bend = float(_smoothness(static, geometry, numbers, geometry.x.flatten(x)))
+        rows = min(_ROWS, geometry.inner_rows(False))
+        bend = float(_smoothness(static, geometry, numbers, geometry.x.flatten(x), rows, 3))
     return 1 / (4 * bend) if np.isfinite(bend) and bend > 0 else 1.0
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _smoothness(static: Static, geometry: Geometry, numbers: Any, x: Vector) -> Any:
+def smoothness(problem: Composition, geometry: Geometry, x: Vector) -> tuple[float, int]:
+    """The curvature of F at x by power iteration, and the samples looked at, each once."""
+    numbers, static = split(problem, geometry.x.dtype)
+    rows = min(_FEW, geometry.inner_rows(False))
+    if problem.n is not None:
+        rows = min(rows, max(problem.n // 8, min(problem.n, 32)))
+    bend = float(_smoothness(static, geometry, numbers, x, rows, 0))
+    if np.isfinite(bend) and bend > 0:
+        return bend, rows
+    return 1 / (4 * default_step_size(problem, geometry.x.unflatten(x))), rows
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 4, 5))
+def _smoothness(
+    static: Static, geometry: Geometry, numbers: Any, x: Vector, rows: int, nearby: int
+) -> Any:
+    """The largest curvature at x and at some random points nearby."""
     problem = join(numbers, static)
     keys = jax.random.split(jax.random.key(0), 4)
-    inner = _subsample(problem.inner_source, keys[0], min(_ROWS, geometry.inner_rows(False)))
+    inner = _subsample(problem.inner_source, keys[0], rows)
     outer = None
     if problem.outer_source is not None:
         outer = _subsample(problem.outer_source, keys[1], min(_ROWS, geometry.outer_rows()))
@@ -48,8 +65,10 @@ def _smoothness(static: Static, geometry: Geometry, numbers: Any, x: Vector) -> 
         return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
 
     def curvature(point: Vector) -> Any:
+        bend = jax.linearize(gradient, point)[1]  # evaluates f and g once
+
         def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
-            image = jax.jvp(gradient, (point,), (direction,))[1]
+            image = bend(direction)
             length = jnp.linalg.norm(image)
             unit = image / jnp.where(length > 0, length, 1)
             return jnp.where(length > 0, unit, direction), length
@@ -57,8 +76,10 @@ def _smoothness(static: Static, geometry: Geometry, numbers: Any, x: Vector) -> 
         start = jax.random.normal(keys[2], x.shape, x.dtype)
         return jax.lax.scan(turn, start / jnp.linalg.norm(start), None, length=20)[1][-1]
 
+    if not nearby:
+        return curvature(x)
     radius = jnp.maximum(1.0, jnp.linalg.norm(x))
-    away = jax.random.normal(keys[3], (3, *x.shape), x.dtype)
+    away = jax.random.normal(keys[3], (nearby, *x.shape), x.dtype)
     away = x + radius * away / jnp.linalg.norm(away, axis=1, keepdims=True)
     found = jax.lax.map(curvature, jnp.concatenate([x[None], away]))
     return jnp.max(jnp.where(jnp.isfinite(found), found, 0))

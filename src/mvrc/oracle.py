@@ -173,6 +173,53 @@ class Oracle:
         rows = self.geometry.outer_rows()
         return _sum(batch, lambda s: self._outer_sum(y, s), rows) / batch.size
 
+    def projected(self, point: Vector, direction: Vector, samples: Any) -> Vector:
+        """⟨direction, gᵢ(point)⟩ of each of some samples."""
+        each = jax.vmap(self._inner, (None, 0))(point, samples)
+        self._count(inner_values=len(each))
+        return each @ direction
+
+    def each_value(self, y: Vector, samples: Any) -> Vector:
+        """fₖ(y) of each of some outer samples; not counted, as it is only measured."""
+        tree = self.geometry.y.unflatten(y)
+        return jax.vmap(lambda s: self.problem.outer(tree, s))(samples).astype(y.dtype)
+
+    def penalty(self, point: Vector) -> Float[Array, ""]:
+        """r(point)."""
+        value = self.problem.regularizer.value(self.geometry.x.unflatten(point))
+        return jnp.asarray(value).astype(point.dtype)
+
+    def bend(
+        self, point: Vector, direction: Vector, batch: Samples, outer: Samples | None
+    ) -> Vector:
+        """∇²(f_B ∘ g_A)(point) · direction."""
+
+        def gradient(x: Vector) -> Vector:
+            y, pull = self.values_and_pullback(x, batch)
+            return pull(self.outer_gradient(y, outer))
+
+        return jax.jvp(gradient, (point,), (direction,))[1]
+
+    def hessian(self, point: Vector, batch: Samples, outer: Samples | None) -> Float[Array, "d d"]:
+        """∇²(f_B ∘ g_A)(point) = Jᵀ ∇²f_B(y) J + the mean of ∇²⟨∇f_B(y), gᵢ⟩, y = g_A(point)."""
+        y, jacobian = self.values_and_jacobian(point, batch)
+        slope = self.outer_gradient(y, outer)
+
+        def bend_outside(column: Vector) -> Vector:
+            return jax.jvp(lambda y: self.outer_gradient(y, outer), (y,), (column,))[1]
+
+        columns = jax.lax.map(bend_outside, jacobian.T, batch_size=8)
+
+        def bend_inside(samples: Any) -> Float[Array, "d d"]:
+            pull = jax.grad(lambda x: jnp.vdot(slope, self._inner_sum(x, samples)))
+            along = lambda e: jax.jvp(pull, (point,), (e,))[1]  # noqa: E731
+            return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
+
+        rows = max(1, self.geometry.inner_rows(False) // point.size)
+        inside = _sum(batch, bend_inside, rows) / batch.size
+        whole = columns @ jacobian + inside
+        return (whole + whole.T) / 2
+
     def prox(self, point: Vector, step: Any) -> Vector:
         """prox_{step·r}(point); for r(Ax) that of r itself, in the space of Ax."""
         self._count(prox=1)

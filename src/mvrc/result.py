@@ -12,13 +12,16 @@ import numpy as np
 from mvrc import checks
 from mvrc.oracle import Counts
 
-COLUMNS = ("epoch", *Counts._fields, "seconds", "objective", "gradient_mapping")
+COLUMNS = (
+    "epoch", *Counts._fields, "seconds", "objective", "gradient_mapping", "step_size", "decision",
+)  # fmt: skip
 
 
 class Status(enum.Enum):
     """Why a run ended; each value is a sentence."""
 
-    CONVERGED = "The norm of the gradient mapping fell to the tolerance."
+    CONVERGED = "Converged to the tolerance."
+    PRECISION = "No progress is possible at this precision."
     EPOCHS = "The number of epochs asked for was made."
     SAMPLES = "The number of samples allowed was reached."
     SECONDS = "The time allowed was used up."
@@ -31,7 +34,9 @@ class History:
     """One row a measurement; columns are NumPy arrays: `history["objective"]`.
 
     `inner_values`, `inner_jacobians`, `outer_gradients` and `prox` count evaluations since the
-    start, `seconds` the time of the algorithm alone (no compilation, no measuring).
+    start, `seconds` the time of the algorithm alone (no compilation, no measuring). `decision` is
+    what `Auto` decided at that epoch's refresh, and `step_size` the length it then gave its steps
+    (of a Newton step: the share that its damping leaves); of other methods "" and η.
     """
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
@@ -84,6 +89,7 @@ class Result:
         seconds: time of the algorithm alone.
         step_size: the η that was used.
         state: the whole state of the run, one pytree.
+        notes: what `Auto` chose, and why, in sentences.
     """
 
     x: Any
@@ -96,11 +102,16 @@ class Result:
     seconds: float
     step_size: float
     state: Any = dataclasses.field(repr=False)
+    notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
 
     @property
     def epochs(self) -> int:
         """Epochs made."""
         return int(np.max(self.state.core.epoch))
+
+    def explain(self) -> str:
+        """What was chosen and why, what happened, and how the run ended, a sentence a line."""
+        return "\n".join([*self.notes, *_happened(self.history), self.message])
 
     @checks.explain_keywords
     def plot(self, best: float | None = None, ax: Any = None) -> Any:
@@ -121,3 +132,28 @@ class Result:
             f"epochs = {self.epochs}, inner values = {self.counts.inner_values:,}, "
             f"seconds = {self.seconds:.3g})"
         )
+
+
+def _happened(history: History) -> list[str]:
+    """The decisions of a run in sentences; none of a method that makes none."""
+    made = [(row["epoch"], row["decision"]) for row in history.rows if row["decision"]]
+    if not made:
+        return []
+    good = sum(word.startswith("accepted") for _, word in made)
+    sentences = [f"Of {len(made)} judged points {good} were progress and were accepted."]
+    for decision, text in (
+        ("went back, shorter steps", "Φ had risen beyond its noise or had not fallen"),
+        ("went back, not finite", "a number was not finite"),
+    ):
+        epochs = [epoch for epoch, word in made if word == decision]
+        if epochs:
+            listed = ", ".join(map(str, epochs[:8])) + (", …" if len(epochs) > 8 else "")
+            sentences.append(
+                f"At epoch{'s' if len(epochs) > 1 else ''} {listed} {text}: the run went back to "
+                f"the last good point and shortened its steps."
+            )
+    longer = sum(word == "accepted, longer steps" for _, word in made)
+    if longer:
+        times = "once" if longer == 1 else f"{longer} times"
+        sentences.append(f"After progress the steps were lengthened {times}.")
+    return sentences

@@ -20,8 +20,11 @@ from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.progress import Bar
 from mvrc.result import History, Result, Status
+from mvrc.schemes.judging import DECISIONS, NOISY_PATIENCE, PATIENCE
 
 OUTPUTS = ("last", "random", "best")
+EPOCHS = 100  # when no limit is given
+JUDGED_EPOCHS = 1000  # of a method that stops by itself, and whose epoch may be a single pass
 
 
 class State(NamedTuple):
@@ -58,9 +61,7 @@ class Stop:
 
     @classmethod
     def checked(cls, epochs: Any, samples: Any, seconds: Any, tol: Any, rtol: Any) -> Stop:
-        """From the user's arguments; 100 epochs when nothing limits the run."""
-        if epochs is None and samples is None and seconds is None:
-            epochs = 100
+        """From the user's arguments."""
         return cls(
             None if epochs is None else checks.whole("epochs", epochs, least=0),
             None if samples is None else checks.whole("samples", samples),
@@ -68,6 +69,12 @@ class Stop:
             None if tol is None else checks.positive("tol", tol),
             None if rtol is None else checks.positive("rtol", rtol),
         )
+
+    def limited(self, epochs: int) -> Stop:
+        """With so many epochs when nothing limits the run."""
+        if (self.epochs, self.samples, self.seconds) != (None, None, None):
+            return self
+        return dataclasses.replace(self, epochs=epochs)
 
     def small(self, mapping: Any, first: Any) -> Any:
         """Whether (or which of) the gradient mappings are down to a tolerance."""
@@ -109,7 +116,7 @@ class Run:
             raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")
         _check_callback(callback)
         _check_checkpoint(checkpoint, checkpoint_every)
-        self.problem, self.seeds, self.lanes, self.stop = problem, seeds, lanes, stop
+        self.problem, self.seeds, self.lanes = problem, seeds, lanes
         self.record_every = checks.whole("record_every", record_every)
         self.output = checks.choice("output", output, OUTPUTS)
         self.callback, self.progress = callback, progress
@@ -121,7 +128,13 @@ class Run:
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
             self.geometry: Geometry = dataclasses.replace(geometry, lanes=lanes or 1)
-            self.method = recipe.resolve(problem, self.geometry, methods.Start(problem, self.x0))
+            start = methods.Start(problem, self.x0)
+            self.prepared = recipe.prepare(problem, self.geometry, start)
+            self.method = self.prepared.method
+            self.judged = self.method.scheme.judges
+            # Where a refresh is exact, what a judging scheme saw there is the measurement.
+            self.measured = self.judged and problem.n is not None and problem.N is not None
+            self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
             _check_step(self.method.scheme.step_size, self.geometry)
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
@@ -197,9 +210,9 @@ class Run:
         )
         shape = () if self.lanes is None else (self.lanes,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
-        return State(
-            core, np.array(counts, np.int64), np.zeros(()), best, np.full(shape, np.inf)
-        ), []
+        spent = np.array(counts, np.int64) + np.array(self.prepared.spent, np.int64)
+        seconds = np.asarray(self.prepared.seconds)
+        return State(core, spent, seconds, best, np.full(shape, np.inf)), []
 
     def _measure(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         objective, mapping, _ = measure_flat(
@@ -207,14 +220,35 @@ class Run:
         )
         return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
 
+    def _log(self, state: State) -> Any:
+        """The log of a scheme that judges, one number a lane."""
+        return jax.tree_util.tree_map(np.asarray, self.method.scheme.log(state.core.scheme))
+
+    def _counts(self, state: State) -> Counts:
+        """What has been evaluated so far."""
+        counts = Counts(*(int(n) for n in state.counts))
+        n = self.problem.n
+        if not self.measured or n is None:
+            return counts
+        more = self.method.scheme.spent(self._log(state), n, self.geometry.x.size)
+        return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
+
     def _row(self, state: State, points: Any) -> dict[str, Any]:
-        objective, mapping = self._measure(points)
+        epoch = int(np.max(np.asarray(state.core.epoch)))
+        log = self._log(state) if self.judged and epoch else None
+        if log is not None and self.measured and np.all(np.isfinite(log.objective)):
+            objective, mapping = log.objective.astype(float), log.mapping.astype(float)
+        else:
+            objective, mapping = self._measure(points)
+        same = np.full(np.shape(objective), float(self.method.scheme.step_size))
         return {
-            "epoch": int(np.max(np.asarray(state.core.epoch))),
-            **{name: int(n) for name, n in zip(Counts._fields, state.counts, strict=True)},
+            "epoch": epoch,
+            **self._counts(state)._asdict(),
             "seconds": float(state.seconds),
             "objective": objective,
             "gradient_mapping": mapping,
+            "step_size": same if log is None else log.step.astype(float),
+            "decision": np.zeros(np.shape(same), int) if log is None else log.decision,
         }
 
     def _record(self, state: State, rows: list[Any]) -> tuple[State, list[Any]]:
@@ -229,18 +263,30 @@ class Run:
 
     def _spent(self, state: State) -> Status | None:
         return self.stop.spent(
-            int(np.max(np.asarray(state.core.epoch))), int(state.counts[0]), float(state.seconds)
+            int(np.max(np.asarray(state.core.epoch))),
+            self._counts(state).inner_values,
+            float(state.seconds),
         )
 
     def _end(self, state: State, rows: list[Any]) -> Status | None:
-        row = rows[-1]
-        broken = _broken(row, rows[0])
+        broken, small, stuck = self._ends(state, rows)
         if broken.all():
             return Status.DIVERGED
-        small = self.stop.small(row["gradient_mapping"], rows[0]["gradient_mapping"])
-        if np.all(broken | small):
-            return Status.CONVERGED
+        if np.all(broken | small | stuck):
+            return Status.CONVERGED if np.any(small) else Status.PRECISION
         return self._spent(state)
+
+    def _ends(self, state: State, rows: list[Any]) -> tuple[Any, Any, Any]:
+        """Which lanes have left the numbers, reached the tolerance, cannot go further."""
+        row, first = rows[-1], rows[0]
+        broken = _broken(row, first)
+        small = self.stop.small(row["gradient_mapping"], first["gradient_mapping"])
+        if not self.judged or not row["epoch"]:
+            return broken, small, np.zeros_like(broken)
+        log = self._log(state)
+        if self.measured and self.stop.tol is None and self.stop.rtol is None:
+            small = small | _solved(log.left, row["objective"], first["objective"], log.left.dtype)
+        return broken, small, log.still >= (PATIENCE if self.measured else NOISY_PATIENCE)
 
     def _ask(self, state: State, rows: list[Any]) -> Status | None:
         if self.callback is None:
@@ -251,7 +297,7 @@ class Run:
             self._tree(self.method.scheme.point(state.core.scheme)),
             float(row["objective"]),
             float(row["gradient_mapping"]),
-            Counts(*(int(n) for n in state.counts)),
+            self._counts(state),
             row["seconds"],
             History([_lane_row(r, None) for r in rows]),
         )
@@ -270,6 +316,7 @@ class Run:
         chosen = self._outputs(state, rows, status)
         objective, mapping = self._measure(jax.device_put(chosen))
         results = []
+        _, small, stuck = self._ends(state, rows)
         for lane in [None] if self.lanes is None else range(self.lanes):
             history = History([_lane_row(row, lane) for row in rows])
             own = State(
@@ -282,6 +329,8 @@ class Run:
             ended = status
             if _broken(history.rows[-1], history.rows[0]):
                 ended = Status.DIVERGED
+            elif status is Status.CONVERGED and not _at(small, lane):
+                ended = Status.PRECISION if _at(stuck, lane) else ended
             results.append(
                 Result(
                     x=self._tree(_at(chosen, lane)),
@@ -290,10 +339,11 @@ class Run:
                     status=ended,
                     message=self._message(ended, history),
                     history=history,
-                    counts=Counts(*(int(n) for n in state.counts)),
+                    counts=self._counts(state),
                     seconds=float(state.seconds),
                     step_size=float(self.method.scheme.step_size),
                     state=own,
+                    notes=self.prepared.notes,
                 )
             )
         return results
@@ -302,7 +352,7 @@ class Run:
         """The flat point(s) that the run returns."""
         last = np.asarray(self.method.scheme.point(state.core.scheme))
         use_best = np.asarray(_broken(rows[-1], rows[0]) | (status is Status.DIVERGED))
-        if self.output == "best":
+        if self.output == "best" or self.judged:
             use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
         elif self.output == "random":
             assert state.core.output is not None
@@ -341,6 +391,14 @@ def _broken(row: dict[str, Any], first: dict[str, Any]) -> Any:
     high = finite & (np.where(finite, objective, 0) - start > 1e8 * (1 + np.abs(start)))
     lost = high & (mapping > 1e4 * slope)
     return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping) | lost)
+
+
+def _solved(left: Any, objective: Any, first: Any, dtype: Any) -> Any:
+    """Whether what is left to gain is nothing against Φ, or against what was gained."""
+    eps = float(np.finfo(dtype).eps)
+    gained = np.where(np.isfinite(first), first - objective, 0)
+    scale = np.maximum(eps ** (3 / 4) * np.abs(objective), eps ** (5 / 6) * gained)
+    return left <= scale
 
 
 def _check_callback(callback: Any) -> None:
@@ -390,5 +448,6 @@ def _at(tree: Any, lane: int | None) -> Any:
 
 
 def _lane_row(row: dict[str, Any], lane: int | None) -> dict[str, Any]:
-    own = {name: float(_at(row[name], lane)) for name in ("objective", "gradient_mapping")}
-    return {**row, **own}
+    names = ("objective", "gradient_mapping", "step_size")
+    own = {name: float(_at(row[name], lane)) for name in names}
+    return {**row, **own, "decision": DECISIONS[int(_at(row["decision"], lane))]}

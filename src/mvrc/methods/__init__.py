@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mvrc import checks
+from mvrc.methods.auto import Auto as Auto
 from mvrc.methods.base import Method as Method
 from mvrc.methods.base import NamedRecipe as NamedRecipe
 from mvrc.methods.base import Recipe as Recipe
@@ -47,16 +48,16 @@ METHODS: dict[str, type[NamedRecipe]] = {
 
 
 def find(method: Any) -> Recipe:
-    """A recipe from what a user passes as `method`: a recipe, a name of METHODS, or None."""
-    if method is None:
-        return MVRC()
+    """A recipe from what a user passes as `method`: a recipe, a name of METHODS, or None: Auto."""
+    if method is None or (isinstance(method, str) and method == "auto"):
+        return Auto()
     if isinstance(method, Recipe):
         return method
     if isinstance(method, str):
         if method not in METHODS:
             raise ValueError(
                 f"method {method!r} is unknown{checks.nearest(method, METHODS)}; "
-                f"the methods are {', '.join(METHODS)}."
+                f"the methods are auto, {', '.join(METHODS)}."
             )
         return METHODS[method]()
     raise TypeError(

@@ -20,7 +20,7 @@ from mvrc.estimators import Estimator
 from mvrc.estimators.base import JACOBIANS
 from mvrc.estimators.saga import TABLES
 from mvrc.operators import Composed
-from mvrc.oracle import Geometry
+from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schedules import Constant, MomentumSchedule, Power
@@ -51,8 +51,22 @@ class Start:
         return default_step_size(self.problem, self.x)
 
 
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A method for a problem, how it was chosen, and what the choice has evaluated."""
+
+    method: Method
+    notes: tuple[str, ...] = ()  # sentences
+    spent: Counts = dataclasses.field(default_factory=Counts)
+    seconds: float = 0.0
+
+
 class Recipe(eqx.Module):
     """What `minimize` takes as a method: something that becomes a `Method` on a problem."""
+
+    def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
+        """The method, with an account of what was chosen where the recipe chooses."""
+        return Prepared(self.resolve(problem, geometry, start))
 
     @abc.abstractmethod
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
@@ -275,6 +289,9 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_WHOLE, checks.whole),
     **dict.fromkeys(_POSITIVE, checks.positive),
     **dict.fromkeys(("tau1", "tau2", "weight", "step_decay"), checks.fraction),
+    "steps": lambda name, value: checks.choice(
+        name, value, ("auto", "newton", "secant", "momentum")
+    ),
     "jacobian": lambda name, value: checks.choice(name, value, JACOBIANS),
     "table": lambda name, value: checks.choice(name, value, ("auto", *TABLES)),
     "momentum": _momentum,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from mvrc.oracle import Vector
+from mvrc.oracle import Counts, Oracle, Vector
 
 Prox = Callable[[Vector, Any], Vector]
 
@@ -21,6 +21,7 @@ class Scheme(eqx.Module):
 
     step_size: eqx.AbstractVar[float]
     anchored: ClassVar[bool]
+    judges: ClassVar[bool] = False  # whether `judge` is asked after every refresh
 
     @abc.abstractmethod
     def start(self, x: Vector) -> Any:
@@ -33,6 +34,20 @@ class Scheme(eqx.Module):
     @abc.abstractmethod
     def anchor(self, state: Any) -> Vector:
         """The point of a refresh."""
+
+    def judge(
+        self, state: Any, estimate: Any, v: Vector, objective: Any, oracle: Oracle
+    ) -> tuple[Any, Any]:
+        """State and estimate after a look at Φ and ∇F at the anchor, which a refresh knows."""
+        return state, estimate
+
+    def log(self, state: Any) -> Any:
+        """The `Log` of a scheme that judges."""
+        return None
+
+    def spent(self, log: Any, n: int, d: int) -> Counts:
+        """What was evaluated besides refreshes and steps, as the log of a run tells."""
+        return Counts()
 
     @abc.abstractmethod
     def query(self, state: Any) -> Vector:

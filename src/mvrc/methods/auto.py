@@ -1,0 +1,292 @@
+"""Auto: everything chosen from the problem, every refresh judged, nothing to tune."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mvrc.estimation import smoothness
+from mvrc.estimators import Spider
+from mvrc.estimators.base import keeps_matrix
+from mvrc.estimators.spider import SpiderState
+from mvrc.methods.base import About, Method, NamedRecipe, Prepared, Start, recipe, word
+from mvrc.methods.spider_admm import SpiderADMM
+from mvrc.operators import Composed
+from mvrc.oracle import Counts, Geometry, Oracle
+from mvrc.problem import Composition
+from mvrc.sampling import Sizes
+from mvrc.schemes import GuardedScheme, QuasiNewtonScheme
+from mvrc.split import split
+
+STEPS = ("auto", "newton", "secant", "momentum")
+
+WIDEST = 256  # the largest d whose curvature is kept as a matrix
+ALL_ROWS = 2**15  # up to so many samples the curvature is that of all of them
+MOST_ROWS = 2**14  # beyond, at most of so many
+WORK = 2e9  # floating-point operations that a look at the curvature may take
+LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
+REHEARSAL = 2**16  # at most so many samples
+SMALL_STEP = 2**16  # floating-point operations that are worth a step of the momentum
+ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
+
+
+@recipe
+class Auto(NamedRecipe):
+    """Chooses by itself, and goes back when a step was none. The default of `minimize`.
+
+    With few unknowns (d ≤ 256) the curvature of F is measured, and every step is a proximal Newton
+    step on one full pass; with more, it is learnt from secants (limited-memory BFGS). With many
+    unknowns and many samples, and for streams, it makes accelerated MVRC momentum steps on small
+    batches. In all cases Φ and the gradient mapping at every refresh, where they cost nothing,
+    decide: a rise goes back to the last good point and shortens the steps, progress lengthens them.
+    `result.explain()` says what was chosen and why, and what happened.
+
+    Args:
+        steps: "auto", or one of the three kinds: "newton", "secant", "momentum".
+    """
+
+    about: ClassVar[About] = About(
+        title="Auto",
+        reference="after Lee, Sun & Saunders, Proximal Newton-type Methods, 2014, and Chen & Zhou, "
+        "Momentum with Variance Reduction for Nonconvex Composition Optimization, 2020",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any",
+        epoch="n (newton, secant), n + 2S(τ−1) (momentum)",
+        memory="d² (newton), 20d (secant), 2(p + 5d) (momentum)",
+        complexity="–",
+    )
+
+    steps: str = word("auto")
+
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        return self.prepare(problem, geometry, start).method
+
+    def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
+        if isinstance(problem.regularizer, Composed):
+            method = SpiderADMM().resolve(problem, geometry, start)
+            note = (
+                "The regulariser is r(Ax), which has no prox in closed form: SPIDER with ADMM at "
+                "its default step size, which nothing guards."
+            )
+            return Prepared(method, (note,), Counts())
+        n = problem.n
+        flat = geometry.x.flatten(start.x)
+        bend, rows = smoothness(problem, geometry, flat)
+        notes = [
+            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} "
+            f"samples; the gradient mapping is measured with its inverse as step size."
+        ]
+        spent = Counts(inner_values=rows, inner_jacobians=rows)
+        work = _work(problem, geometry)
+        kind, why, looked = self._kind(problem, geometry, work)
+        notes.append(why)
+        if kind == "momentum":
+            method = _momentum(problem, geometry, bend, work, notes)
+            return Prepared(method.resolve(problem, geometry, start), tuple(notes), spent)
+        assert n is not None
+        seconds = 0.0
+        first = _feasible(problem, geometry, flat, 1 / bend)
+        if first is not None:
+            notes.append("x0 is outside of the constraint set; the run starts at its projection.")
+        if n >= LONG:
+            point, counts, seconds = _rehearse(problem, start.x, self)
+            first = geometry.x.flatten(point)
+            spent = Counts(*(a + b for a, b in zip(spent, counts, strict=True)))
+            notes.append(
+                f"With {n:,} samples a pass is dear: the first point was found on {_part(n):,} "
+                f"of them, for {counts.inner_values / n:.2f} passes."
+            )
+        scheme = QuasiNewtonScheme(1 / bend, first, looked)
+        method = Method(Spider("free"), scheme, Sizes(1, None, _one(problem)), None, 1, "auto")
+        method = method.resolve(problem, geometry, start)
+        return Prepared(method, tuple(notes), spent, seconds)
+
+    def _kind(
+        self, problem: Composition, geometry: Geometry, work: float
+    ) -> tuple[str, str, int | None]:
+        """Which steps, why, and the rows of a look at the curvature."""
+        n, d = problem.n, geometry.x.size
+        if n is None or problem.N is None:
+            if self.steps in ("newton", "secant"):
+                raise ValueError(
+                    f"steps is {self.steps!r}, which needs full passes, and this problem is "
+                    f"{problem.kind} (a Stream); it may be 'auto' or 'momentum'."
+                )
+            return (
+                "momentum",
+                "Samples come from a stream, so there are no full passes: momentum steps on small "
+                "batches between large ones, judged by their standard error.",
+                None,
+            )
+        looked = _rows(problem, geometry, work)
+        if self.steps == "newton" and looked is None:
+            raise ValueError(
+                f"steps is 'newton', but with d = {d} unknowns and p = {geometry.y.size} the "
+                f"curvature is too large to be measured; it may be 'auto', 'secant' or 'momentum'."
+            )
+        if self.steps != "auto":
+            return (
+                self.steps,
+                f"{self.steps.capitalize()} steps were asked for.",
+                (looked if self.steps == "newton" else None),
+            )
+        if looked is not None:
+            return (
+                "newton",
+                f"With d = {d} unknowns the curvature of F can be measured ("
+                + ("from all samples" if looked == n else f"from {looked:,} samples")
+                + "): proximal Newton steps, each one full pass.",
+                looked,
+            )
+        if n >= ALL_ROWS:
+            return (
+                "momentum",
+                f"With d = {d} unknowns the curvature is too large to be measured, and a pass over "
+                f"{n:,} samples is dear: accelerated momentum on small batches.",
+                None,
+            )
+        return (
+            "secant",
+            f"With d = {d} unknowns the curvature is too dear to be measured: it is learnt from "
+            f"how the gradient changes (limited-memory BFGS), each step one full pass.",
+            None,
+        )
+
+
+def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any]:
+    """Remember what depends on shapes and functions alone."""
+    known: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def remembered(problem: Composition, geometry: Geometry) -> Any:
+        numbers, static = split(problem, geometry.x.dtype)
+        key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
+        if key not in known:
+            if len(known) > 64:
+                known.clear()
+            known[key] = function(problem, geometry)
+        return known[key]
+
+    return remembered
+
+
+@_once
+def _work(problem: Composition, geometry: Geometry) -> float:
+    """Floating-point operations of g and its pullback at one sample, as XLA counts them."""
+    inner, outer = problem.inner_source, geometry.y.size
+
+    def one(x: Any, u: Any, sample: Any) -> Any:
+        oracle = Oracle(problem, geometry, {})
+        return jax.vjp(lambda x: oracle._inner_sum(x, sample), x)[1](u)
+
+    x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
+    u = jax.ShapeDtypeStruct((outer,), geometry.y.dtype)
+    sample = jax.eval_shape(lambda: inner.large(jax.random.key(0), 8).piece(0, 8))
+    try:
+        found = jax.jit(one).lower(x, u, sample).cost_analysis()
+        flops = float(found["flops"]) / 8  # type: ignore[index]
+    except Exception:  # not every platform counts
+        flops = 0.0
+    return max(flops, 2.0 * (geometry.x.size + outer))
+
+
+def _rows(problem: Composition, geometry: Geometry, work: float) -> int | None:
+    """Samples for a look at the whole curvature; None when that is too dear."""
+    n, d, p = problem.n, geometry.x.size, geometry.y.size
+    assert n is not None
+    if d > WIDEST or p * d > 2**22:
+        return None
+    most = int(WORK / (3 * work * d))
+    wanted = n if n <= ALL_ROWS else min(max(n // 16, 4096), MOST_ROWS)
+    rows = min(wanted, most)
+    if rows < min(n, 8 * d) or not _twice(problem, geometry):
+        return None
+    return rows
+
+
+@_once
+def _twice(problem: Composition, geometry: Geometry) -> bool:
+    """Whether f and g can be differentiated twice, as a custom derivative rule may not."""
+    oracle = Oracle(problem, geometry, {})
+    inner, outer = oracle.everything()
+    x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
+    try:
+        jax.eval_shape(lambda x: oracle.hessian(x, inner, outer), x)
+    except Exception:
+        return False
+    return True
+
+
+def _momentum(
+    problem: Composition, geometry: Geometry, bend: float, work: float, notes: list[str]
+) -> Method:
+    n, N = problem.n, problem.N
+    finite = n is not None and N is not None
+    batch, period, between = ONLINE["batch"], ONLINE["period"], ""
+    if n is not None:
+        batch = int(np.clip(2 ** round(math.log2(SMALL_STEP / work)), 32, 256))
+        batch = max(1, min(batch, n // 8))
+        period = math.ceil(n / batch)
+    if not finite:
+        between = f" of {ONLINE['refresh']:,} samples"
+    outer = None
+    if problem.two_level:
+        outer = batch if N is None else max(1, min(batch, N // 4))
+    refresh = Sizes(
+        ONLINE["refresh"] if n is None else None, None, ONLINE["refresh"] if N is None else None
+    )
+    notes.append(
+        f"A sample costs about {work:,.0f} floating-point operations, so a step looks at {batch} "
+        f"samples and {period} steps are made from a refresh{between} to the next; the first step "
+        f"size is {1 / (2 * bend):.3g}."
+    )
+    scheme = GuardedScheme(1 / (2 * bend), noisy=not finite, empty=_empty(geometry))
+    return Method(Spider(), scheme, Sizes(batch, None, outer), refresh, period, "auto")
+
+
+def _empty(geometry: Geometry) -> SpiderState:
+    """An estimate of zeros."""
+    d, p, dtype = geometry.x.size, geometry.y.size, geometry.x.dtype
+    matrix = keeps_matrix("auto", geometry)
+
+    def zeros(*shape: int) -> Any:
+        return np.zeros(shape, dtype)
+
+    return SpiderState(
+        zeros(d), zeros(p), zeros(p), zeros(p, d) if matrix else None, None if matrix else zeros(d)
+    )
+
+
+def _one(problem: Composition) -> int | None:
+    return 1 if problem.two_level else None
+
+
+def _feasible(problem: Composition, geometry: Geometry, x: Any, step: float) -> Any:
+    """The prox of an x0 outside of the constraint set; None for one inside."""
+    oracle = Oracle(problem, geometry, {})
+    if np.isfinite(float(oracle.penalty(x))):
+        return None
+    return oracle.prox(jnp.asarray(x), np.asarray(step, geometry.x.dtype))
+
+
+def _part(n: int) -> int:
+    return min(n // 16, REHEARSAL)
+
+
+def _rehearse(problem: Composition, x0: Any, auto: Auto) -> tuple[Any, Counts, float]:
+    """A minimum on a part of the samples, and what it took."""
+    from mvrc.solve import minimize
+
+    n = problem.n
+    assert n is not None
+    chosen = np.sort(np.random.default_rng(0).choice(n, _part(n), replace=False))
+    data = jax.tree_util.tree_map(lambda a: np.asarray(a[chosen]), problem.inner_data)
+    result = minimize(dataclasses.replace(problem, inner_data=data), x0, auto, rtol=1e-3, epochs=30)
+    return result.x, result.counts, result.seconds

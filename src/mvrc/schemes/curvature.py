@@ -1,0 +1,142 @@
+"""Models of the curvature of F: a matrix, or a few secants; learning, and minimising the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mvrc.oracle import Vector
+
+_STEPS = 500  # most steps on a model problem
+_SHARE = 1e-2  # of its first step, at which a model problem is solved
+
+
+class Matrix(NamedTuple):
+    """B, positive definite."""
+
+    matrix: Float[Array, "d d"]
+
+
+class Secants(NamedTuple):
+    """B of limited-memory BFGS: σI and pairs (s, y) with Bs ≈ y, the newest last; zeros: none."""
+
+    sigma: Any
+    s: Float[Array, "m d"]
+    y: Float[Array, "m d"]
+
+
+Model = Matrix | Secants
+
+
+def positive(matrix: Float[Array, "d d"]) -> Matrix:
+    """The matrix with every eigenvalue replaced by its size, at least 1e-8 of the largest."""
+    values, vectors = jnp.linalg.eigh(matrix)
+    sizes = jnp.abs(values)
+    most = jnp.max(sizes)
+    least = jnp.where(most > 0, 1e-8 * most, 1)
+    return Matrix((vectors * jnp.maximum(sizes, least)) @ vectors.T)
+
+
+def operator(model: Model, damping: Any) -> Callable[[Vector], Vector]:
+    """v ↦ (B + damping·I)v."""
+    if isinstance(model, Matrix):
+        return lambda v: model.matrix @ v + damping * v
+    wide, middle = _compact(model)
+    return lambda v: (model.sigma + damping) * v - (middle @ (wide @ v)) @ wide
+
+
+def learn(model: Model, s: Vector, y: Vector) -> Model:
+    """The model after a secant: the gradient changed by y along s. A bend downwards is left out."""
+    dtype = s.dtype
+    bend = jnp.vdot(s, y)
+    lengths = jnp.linalg.norm(s) * jnp.linalg.norm(y)
+    good = jnp.isfinite(lengths) & (bend > 10 * jnp.finfo(dtype).eps * lengths)
+    s, y = jnp.where(good, s, 1), jnp.where(good, y, 1)
+    bend = jnp.where(good, bend, 1)
+    new: Model
+    if isinstance(model, Matrix):
+        image = model.matrix @ s
+        old = jnp.outer(image, image) / jnp.vdot(s, image)
+        new = Matrix(model.matrix - old + jnp.outer(y, y) / bend)
+    else:
+        keep = lambda rows, row: jnp.concatenate([rows[1:], row[None]])  # noqa: E731
+        new = Secants(jnp.vdot(y, y) / bend, keep(model.s, s), keep(model.y, y))
+    return jax.tree_util.tree_map(lambda a, b: jnp.where(good, a, b), new, model)
+
+
+def surprise(model: Model, s: Vector, y: Vector) -> Any:
+    """‖y − Bs‖/‖y‖: the share of the gradient's change that the model did not foresee."""
+    length = jnp.linalg.norm(y)
+    missed = jnp.linalg.norm(y - operator(model, 0)(s))
+    return jnp.where(length > 0, missed / jnp.where(length > 0, length, 1), 0)
+
+
+def largest(apply: Callable[[Vector], Vector], like: Vector) -> Any:
+    """The largest eigenvalue, or a little more."""
+
+    def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
+        image = apply(direction)
+        length = jnp.linalg.norm(image)
+        return image / jnp.where(length > 0, length, 1), length
+
+    start = jax.random.normal(jax.random.key(0), like.shape, like.dtype)
+    return 1.3 * jax.lax.scan(turn, start / jnp.linalg.norm(start), None, length=16)[1][-1]
+
+
+def step_without_penalty(model: Model, damping: Any, v: Vector) -> Vector:
+    """−(B + damping·I)⁻¹v."""
+    if isinstance(model, Matrix):
+        return -jnp.linalg.solve(model.matrix + damping * jnp.eye(v.size, dtype=v.dtype), v)
+    sigma = model.sigma + damping
+    wide, middle = _compact(model)
+    # Woodbury: (σI − WᵀMW)⁻¹ = I/σ + Wᵀ(M⁻¹ − WWᵀ/σ)⁻¹W/σ².
+    small = jnp.linalg.inv(middle) - wide @ wide.T / sigma
+    return -(v / sigma + jnp.linalg.solve(small, wide @ v) @ wide / sigma**2)
+
+
+def minimise_model(
+    model: Model,
+    damping: Any,
+    x: Vector,
+    v: Vector,
+    prox: Callable[[Vector, Any], Vector],
+) -> tuple[Vector, Any]:
+    """argmin over u of ⟨v, u − x⟩ + ½⟨u − x, (B + damping·I)(u − x)⟩ + r(u), and the prox it took.
+
+    By FISTA with restart, which sees no sample; to 1 % of its first step.
+    """
+    apply = operator(model, damping)
+    top = largest(apply, x)
+    top = jnp.where(top > 0, top, 1)
+
+    def step(carry: Any) -> Any:
+        u, y, t, made, _ = carry
+        new = prox(y - (v + apply(y - x)) / top, 1 / top)
+        uphill = jnp.vdot(y - new, new - u) > 0
+        after = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * t**2)) / 2).astype(t.dtype)
+        weight = jnp.where(uphill, 0, (t - 1) / after)
+        return new, new + weight * (new - u), after, made + 1, jnp.linalg.norm(new - y)
+
+    start = prox(x - v / top, 1 / top)
+    goal = _SHARE * jnp.linalg.norm(start - x)
+    one = jnp.ones((), x.dtype)
+    carry = (start, start, one, jnp.int32(1), jnp.asarray(jnp.inf, x.dtype))
+    u, _, _, made, _ = jax.lax.while_loop(lambda c: (c[4] > goal) & (c[3] < _STEPS), step, carry)
+    return u, made
+
+
+def _compact(model: Secants) -> tuple[Array, Array]:
+    """W (2m × d) and M (2m × 2m) of B = σI − WᵀMW (Byrd, Nocedal & Schnabel, 1994)."""
+    s, y, sigma = model.s, model.y, model.sigma
+    count = len(s)
+    products = s @ y.T
+    empty = jnp.diag((jnp.diagonal(products) == 0).astype(s.dtype))
+    lower = jnp.tril(products, -1)
+    corner = jnp.diag(jnp.diagonal(products))
+    whole = jnp.block([[sigma * s @ s.T + empty, lower], [lower.T, -corner - empty]])
+    wide = jnp.concatenate([sigma * s, y])
+    return wide, jnp.linalg.inv(whole).reshape(2 * count, 2 * count)

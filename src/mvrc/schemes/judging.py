@@ -1,0 +1,79 @@
+"""Judging a refresh, where Φ and ∇F are known: was it progress, did it move, what is left to gain?
+
+Shared by the schemes of `Auto`, each of which keeps the last good point and goes back to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mvrc.oracle import Oracle, Vector
+
+DECISIONS = (
+    "",  # nothing judged yet
+    "accepted",
+    "accepted, longer steps",
+    "went back, shorter steps",
+    "went back, not finite",
+)
+ACCEPTED, LONGER, BACK, BROKEN = 1, 2, 3, 4
+PATIENCE = 3  # judged points in a row without measurable progress before a run gives up
+NOISY_PATIENCE = 10  # the same where Φ is an estimate
+
+
+class Log(NamedTuple):
+    """What a scheme decided last and what it knows of the point that it keeps; one a lane."""
+
+    decision: Any  # place in DECISIONS
+    objective: Any  # Φ
+    mapping: Any  # ‖𝒢_η‖
+    step: Any  # length of a step: η times a factor, or 1/damping
+    left: Any  # decrease of Φ that the model still promises
+    still: Any  # judged points in a row without measurable progress
+    looks: Any  # times the curvature was measured
+    inner: Any  # prox of model problems
+
+
+def first_log(like: Vector, step: Any) -> Log:
+    """Before anything is judged."""
+    none, infinite = jnp.int32(0), jnp.asarray(jnp.inf, like.dtype)
+    return Log(none, infinite, infinite, jnp.asarray(step, like.dtype), infinite, none, none, none)
+
+
+def rounding(objective: Any, estimate: Any) -> Any:
+    """How much of Φ = f(g̃) + r is rounding: that of f, and of g̃ carried through f."""
+    carried = jnp.vdot(jnp.abs(estimate.outer), jnp.abs(estimate.inner))
+    size = jnp.abs(objective) + carried
+    return 4 * jnp.finfo(estimate.inner.dtype).eps * jnp.where(jnp.isfinite(size), size, 0)
+
+
+def mapping_norm(point: Vector, v: Vector, step: Any, oracle: Oracle) -> Any:
+    """‖𝒢_step‖ at a point with gradient v."""
+    return jnp.linalg.norm(point - oracle.prox(point - step * v, step)) / step
+
+
+class Verdict(NamedTuple):
+    """On a trial point against the good one."""
+
+    accept: Any
+    finite: Any
+    moved: Any  # whether progress could be measured
+
+
+def judge(objective: Any, mapping: Any, good: Log, noise: Any, v: Vector) -> Verdict:
+    """A fall of Φ beyond the noise is progress; within it the gradient mapping decides."""
+    finite = jnp.isfinite(objective) & jnp.all(jnp.isfinite(v)) & jnp.isfinite(mapping)
+    fell = objective < good.objective - noise
+    level = jnp.abs(objective - good.objective) <= noise
+    first = ~jnp.isfinite(good.objective)
+    accept = finite & (fell | first | (level & (mapping < good.mapping)))
+    moved = accept & (fell | first | (mapping < 0.9 * good.mapping))
+    return Verdict(accept, finite, moved)
+
+
+def choose(flag: Any, yes: Any, no: Any) -> Any:
+    """`yes` where the flag holds, for two states of one structure."""
+    return jax.tree_util.tree_map(lambda a, b: jnp.where(flag, a, b), yes, no)

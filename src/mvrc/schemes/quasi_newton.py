@@ -1,0 +1,204 @@
+"""Proximal steps on a model of the curvature, each judged at the refresh that follows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mvrc.oracle import Counts, Oracle, Vector
+from mvrc.regularizers import Zero
+from mvrc.schemes import curvature
+from mvrc.schemes.base import PlainScheme, Prox
+from mvrc.schemes.judging import (
+    ACCEPTED,
+    BACK,
+    BROKEN,
+    LONGER,
+    Log,
+    first_log,
+    judge,
+    mapping_norm,
+    rounding,
+)
+
+_SURPRISE = 0.3  # share of a change of the gradient above which the curvature is measured anew
+
+
+class QuasiNewtonState(NamedTuple):
+    """The good point, the point to be judged next, and the model."""
+
+    x: Vector
+    v: Vector  # ∇F(x)
+    trial: Vector
+    model: Any
+    damping: Any
+    log: Log
+
+
+class QuasiNewtonScheme(PlainScheme):
+    """Query the trial point u; when it is better than x it becomes x. Then
+
+        u = argmin ⟨∇F(x), u − x⟩ + ½⟨u − x, (B + δI)(u − x)⟩ + r(u).
+
+    B is ∇²F from `rows` samples, measured again when it did not foresee a change of the gradient,
+    and between two measurements brought up to date by BFGS; without `rows` it is limited-memory
+    BFGS. A trial that is no progress raises δ, also for good when it is not finite; progress
+    lowers it.
+
+    Args:
+        step_size: η of the gradient mapping; 1/η is the first curvature without `rows`.
+        first: the first trial point; x0 when None.
+        rows: samples for a measurement of the curvature; None: secants only.
+        memory: secants that are kept without `rows`.
+    """
+
+    judges: ClassVar[bool] = True
+
+    step_size: float
+    first: Any = None
+    rows: int | None = eqx.field(static=True, default=None)
+    memory: int = eqx.field(static=True, default=10)
+
+    def start(self, x: Vector) -> QuasiNewtonState:
+        x = jnp.asarray(x)
+        trial = x if self.first is None else jnp.asarray(self.first, x.dtype)
+        zero = jnp.zeros((), x.dtype)
+        bend = jnp.asarray(1 / self.step_size, x.dtype)
+        model: curvature.Model
+        if self.rows is None:
+            none = jnp.zeros((self.memory, x.size), x.dtype)
+            model = curvature.Secants(bend, none, none)
+        else:
+            model = curvature.Matrix(bend * jnp.eye(x.size, dtype=x.dtype))
+        return QuasiNewtonState(x, jnp.zeros_like(x), trial, model, zero, first_log(x, 1.0))
+
+    def query(self, state: QuasiNewtonState) -> Vector:
+        return state.trial
+
+    def judge(
+        self, state: QuasiNewtonState, estimate: Any, v: Vector, objective: Any, oracle: Oracle
+    ) -> tuple[QuasiNewtonState, Any]:
+        log, trial = state.log, state.trial
+        mapping = mapping_norm(trial, v, self.step_size, oracle)
+        noise = rounding(objective, estimate)
+        verdict = judge(objective, mapping, log, noise, v)
+        accept, finite = verdict.accept, verdict.finite
+        known = jnp.isfinite(log.objective)  # whether there is a good point with a gradient
+
+        s, y = trial - state.x, v - state.v
+        usable = known & finite
+        s, y = jnp.where(usable, s, 0), jnp.where(usable, y, 0)
+        missed = curvature.surprise(state.model, s, y)
+        bend = jnp.vdot(s, curvature.operator(state.model, 0)(s))
+        square = jnp.vdot(s, s)
+        along = jnp.where(square > 0, bend / jnp.where(square > 0, square, 1), 0)
+        along = jnp.where(along > 0, along, 1 / self.step_size)
+        model = curvature.learn(state.model, s, y)
+        damping = self._damping(state.damping, along, verdict, known)
+
+        x = jnp.where(accept, trial, state.x)
+        slope = jnp.where(accept, v, state.v)
+        look = accept & ~known
+        if self.rows is not None:
+            look = accept & (~known | (missed > _SURPRISE))
+        model = self._look(look, x, slope, model, log.looks, oracle)
+        looks = log.looks + look
+        u, left, inner = self._solve(model, damping, x, slope, oracle)
+        ready = accept | known  # else back to x0, of which nothing is known yet
+        tiny = 4 * jnp.finfo(x.dtype).eps * jnp.linalg.norm(x)
+        small = (log.left <= 30 * noise) | (jnp.linalg.norm(trial - state.x) <= tiny)
+        waiting = jnp.where(small, log.still + 1, log.still)
+        decision = jnp.where(finite, BACK, BROKEN)
+        decision = jnp.where(accept, jnp.where(damping < state.damping, LONGER, ACCEPTED), decision)
+        log = Log(
+            decision=decision.astype(jnp.int32),
+            objective=jnp.where(accept, objective, log.objective),
+            mapping=jnp.where(accept, mapping, log.mapping),
+            step=along / (along + damping),
+            left=jnp.where(damping > 0.1 * along, jnp.inf, left),
+            still=jnp.where(verdict.moved, 0, jnp.where(known, waiting, 0)).astype(jnp.int32),
+            looks=looks.astype(jnp.int32),
+            inner=(log.inner + inner).astype(jnp.int32),
+        )
+        trial = jnp.where(ready, u, state.x)
+        return QuasiNewtonState(x, slope, trial, model, damping, log), estimate
+
+    def advance(self, state: QuasiNewtonState, v: Vector, prox: Prox) -> QuasiNewtonState:
+        return state  # the step was chosen when the point was judged
+
+    def point(self, state: QuasiNewtonState) -> Vector:
+        return state.x
+
+    def log(self, state: QuasiNewtonState) -> Log:
+        return state.log
+
+    def spent(self, log: Log, n: int, d: int) -> Counts:
+        """A look at all samples uses the refresh's values; a column counts as a Jacobian."""
+        looks, inner = int(np.max(log.looks)), int(np.max(log.inner))
+        rows, columns = (n, 1) if self.rows is None else (self.rows, d)
+        return Counts(looks * rows * (rows < n), looks * rows * columns, 0, inner)
+
+    def _damping(self, damping: Any, along: Any, verdict: Any, known: Any) -> Any:
+        """δ after the verdict: `along` is the model's curvature in the direction of the step."""
+        lower = jnp.where(damping > 1e-3 * along, damping / 4, 0)
+        higher = jnp.where(
+            verdict.finite, jnp.maximum(4 * damping, along), jnp.maximum(16 * damping, 16 * along)
+        )
+        changed = jnp.where(verdict.accept, lower, higher)
+        return jnp.where(known, changed, damping)
+
+    def _look(self, look: Any, x: Vector, v: Vector, model: Any, looks: Any, oracle: Oracle) -> Any:
+        """The model after a look at ∇²F, where one is wanted: all of it on some rows, or, where
+        only secants are kept, along the first step."""
+        problem, geometry = oracle.problem, oracle.geometry
+        oracle = Oracle(problem, geometry, {})  # its evaluations are counted by `looks`
+        everything, outer = oracle.everything()
+
+        def matrix() -> curvature.Model:
+            key = jax.random.fold_in(jax.random.key(0), looks)
+            rows, source = self.rows, problem.inner_source
+            assert rows is not None
+            inner = everything if rows == source.count else source.large(key, rows)
+            hessian = oracle.hessian(x, inner, outer)
+            good = jnp.all(jnp.isfinite(hessian))
+            fresh = curvature.positive(jnp.where(good, hessian, jnp.eye(x.size, dtype=x.dtype)))
+            return curvature.Matrix(jnp.where(good, fresh.matrix, model.matrix))
+
+        def secant() -> curvature.Model:
+            s = oracle.prox(x - self.step_size * v, self.step_size) - x
+            return curvature.learn(model, s, oracle.bend(x, s, everything, outer))
+
+        return jax.lax.cond(look, secant if self.rows is None else matrix, lambda: model)
+
+    def _solve(
+        self, model: Any, damping: Any, x: Vector, v: Vector, oracle: Oracle
+    ) -> tuple[Vector, Any, Any]:
+        """The next trial point, what it promises, and the prox it took."""
+        geometry, regularizer = oracle.geometry, oracle.problem.regularizer
+
+        def prox(point: Vector, step: Any) -> Vector:
+            return geometry.x.flatten(regularizer.prox(geometry.x.unflatten(point), step))
+
+        plain = isinstance(regularizer, Zero)
+        if plain:
+            u, inner = x + curvature.step_without_penalty(model, damping, v), jnp.int32(0)
+        else:
+            u, inner = curvature.minimise_model(model, damping, x, v, prox)
+        apply = curvature.operator(model, damping)
+
+        def promised(u: Vector) -> Any:
+            s = u - x
+            change = 0 if plain else oracle.penalty(u) - oracle.penalty(x)
+            return -(jnp.vdot(v, s) + jnp.vdot(s, apply(s)) / 2 + change)
+
+        # Where rounding has spoilt the model, a gradient step does.
+        top = jnp.maximum(curvature.largest(apply, x), jnp.finfo(x.dtype).tiny)
+        short = prox(x - v / top, 1 / top)
+        left = promised(u)
+        good = jnp.all(jnp.isfinite(u)) & (left >= 0)
+        u = jnp.where(good, u, short)
+        return u, jnp.maximum(jnp.where(good, left, promised(short)), 0), inner

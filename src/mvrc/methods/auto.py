@@ -33,7 +33,7 @@ MOST_ROWS = 2**14  # beyond, at most of so many
 WORK = 2e9  # floating-point operations that a look at the curvature may take
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 REHEARSAL = 2**16  # at most so many samples
-SMALL_STEP = 2**16  # floating-point operations that are worth a step of the momentum
+SMALL_STEP = 2**19  # floating-point operations that are worth a step of the momentum
 ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
 
 
@@ -231,7 +231,7 @@ def _momentum(
     finite = n is not None and N is not None
     batch, period, between = ONLINE["batch"], ONLINE["period"], ""
     if n is not None:
-        batch = int(np.clip(2 ** round(math.log2(SMALL_STEP / work)), 32, 256))
+        batch = int(np.clip(2 ** round(math.log2(SMALL_STEP / work)), 64, 256))
         batch = max(1, min(batch, n // 8))
         period = math.ceil(n / batch)
     if not finite:

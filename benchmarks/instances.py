@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -43,6 +44,15 @@ class Instance:
     convex: bool
     problem: mvrc.Composition
     x0: Any
+    batch: int | None = None  # of the small batches; None: each method's own default
+
+    @property
+    def unknowns(self) -> int:
+        return sum(np.size(leaf) for leaf in jax.tree_util.tree_leaves(self.x0))
+
+    @property
+    def penalised(self) -> bool:
+        return not isinstance(self.problem.regularizer, mvrc.Zero)
 
     @functools.cached_property
     def step(self) -> float:
@@ -107,25 +117,25 @@ def _returns(name: str) -> np.ndarray:
 def _variance(name: str) -> Instance:
     data = _returns(name)
     x0 = np.zeros(data.shape[1])
-    return Instance(f"mean–variance, {name}", True, mean_variance(data, 0.2, 0.01), x0)
+    return Instance(f"mean–variance, {name}", True, mean_variance(data, 0.2, 0.01), x0, 256)
 
 
 def _large() -> Instance:
     data = simulate_industry(n=1_000_000, d=30).values
-    return Instance("mean–variance, 10⁶", True, mean_variance(data, 0.2, 0.01), np.zeros(30))
+    return Instance("mean–variance, 10⁶", True, mean_variance(data, 0.2, 0.01), np.zeros(30), 1024)
 
 
 def _cvar(name: str) -> Instance:
     data = _returns(name)
     d = data.shape[1]
     x0 = {"weights": np.full(d, 1 / d), "threshold": np.zeros(())}
-    return Instance(f"CVaR, {name}", True, mean_cvar(data), x0)
+    return Instance(f"CVaR, {name}", True, mean_cvar(data), x0, 256)
 
 
 def _semideviation() -> Instance:
     data = _returns("industry30")
     d = data.shape[1]
-    return Instance("semideviation", True, mean_semideviation(data), np.full(d, 1 / d))
+    return Instance("semideviation", True, mean_semideviation(data), np.full(d, 1 / d), 256)
 
 
 def _bellman(form: str) -> Instance:

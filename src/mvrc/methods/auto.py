@@ -28,8 +28,10 @@ from mvrc.split import split
 STEPS = ("auto", "newton", "secant", "momentum")
 
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
-ALL_ROWS = 2**15  # up to so many samples the curvature is that of all of them
-MOST_ROWS = 2**14  # beyond, at most of so many
+LOOK = 2.0  # passes that a look at the curvature may take, a column counting as a Jacobian
+LEAST_ROWS = 16  # times d: samples below which a look says too little
+MOST_ROWS = 2**14
+DEAR = 2**15  # samples from which on a pass is dear
 WORK = 2e9  # floating-point operations that a look at the curvature may take
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 REHEARSAL = 2**16  # at most so many samples
@@ -145,7 +147,7 @@ class Auto(NamedRecipe):
                 + "): proximal Newton steps, each one full pass.",
                 looked,
             )
-        if n >= ALL_ROWS:
+        if n >= DEAR:
             return (
                 "momentum",
                 f"With d = {d} unknowns the curvature is too large to be measured, and a pass over "
@@ -204,8 +206,8 @@ def _rows(problem: Composition, geometry: Geometry, work: float) -> int | None:
     if d > WIDEST or p * d > 2**22:
         return None
     most = int(WORK / (3 * work * d))
-    wanted = n if n <= ALL_ROWS else min(max(n // 16, 4096), MOST_ROWS)
-    rows = min(wanted, most)
+    wanted = min(n, max(int(LOOK * n / d), LEAST_ROWS * d))
+    rows = min(wanted, most, MOST_ROWS)
     if rows < min(n, 8 * d) or not _twice(problem, geometry):
         return None
     return rows

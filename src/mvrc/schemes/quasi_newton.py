@@ -137,10 +137,10 @@ class QuasiNewtonScheme(PlainScheme):
         return state.log
 
     def spent(self, log: Log, n: int, d: int) -> Counts:
-        """A look at all samples uses the refresh's values; a column counts as a Jacobian."""
+        """A column of the curvature of a sample counts as a Jacobian."""
         looks, inner = int(np.max(log.looks)), int(np.max(log.inner))
         rows, columns = (n, 1) if self.rows is None else (self.rows, d)
-        return Counts(looks * rows * (rows < n), looks * rows * columns, 0, inner)
+        return Counts(looks * rows, looks * rows * columns, 0, inner)
 
     def _damping(self, damping: Any, along: Any, verdict: Any, known: Any) -> Any:
         """δ after the verdict: `along` is the model's curvature in the direction of the step."""

@@ -1,0 +1,134 @@
+"""`python -m benchmarks.auto`: `Auto` against every method at its best of eight step sizes.
+
+Writes benchmarks/auto.json; `benchmarks.comparison` makes the page from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import mvrc
+from benchmarks import report
+from benchmarks.child import ROOT
+from benchmarks.instances import GOAL, Instance, instances
+
+RESULTS = ROOT / "benchmarks" / "auto.json"
+STEPS = [2.0**k for k in range(-4, 4)]  # times 1/L
+MOST = 600  # passes after which a run is given up
+REPEATS = 3  # warm runs, of which the median time counts
+LEFT_OUT = ("spider-admm",)  # for r(Ax); with A = I it is a slower CIVR
+
+
+def main() -> None:
+    """All instances, or those whose name contains the argument."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    found = json.loads(RESULTS.read_text())["instances"] if wanted and RESULTS.exists() else {}
+    start = time.perf_counter()
+    for name, build in instances().items():
+        if wanted in name:
+            found[name] = compare(build())
+            print(f"{name}: {sentence(found[name])}", flush=True)
+            facts = report.machine() | {"minutes": (time.perf_counter() - start) / 60}
+            RESULTS.write_text(
+                json.dumps({"machine": facts, "instances": found}, indent=1) + "\n"
+            )  # fmt: skip
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """The outcome for the terminal."""
+    auto, best = row["auto"], row["best"]
+    if auto["values"] is None:
+        return f"Auto did not reach the goal in {auto['spent']:.0f} passes"
+    text = f"Auto {auto['values']:.1f} passes of g, {auto['jacobians']:.1f} of g'"
+    if best is None:
+        return f"{text}; no other method in {MOST}"
+    return (
+        f"{text}; {best['method']} {best['values']:.1f} at {best['factor']:g}/L: "
+        f"{auto['values'] / best['values']:.2f} times"
+    )
+
+
+def compare(instance: Instance) -> dict[str, Any]:
+    """Auto, then each method at each step size, given up when it is behind the best so far."""
+    auto = first(instance, "auto")
+    tuned: list[dict[str, Any]] = []
+    limit = float(MOST)
+    for name in mvrc.METHODS:
+        if name in LEFT_OUT or (name == "ascgd" and instance.penalised):
+            continue
+        for factor in STEPS:
+            try:
+                run = one(instance, recipe(name, instance, factor * instance.step), limit)
+            except ValueError as error:  # a method that is not for this problem says so
+                tuned.append({"method": name, "factor": None, "values": None, "why": str(error)})
+                break
+            tuned.append({"method": name, "factor": factor} | run)
+            if run["values"] is not None:
+                limit = min(limit, run["values"])
+    reached = [run for run in tuned if run["values"] is not None]
+    best = min(reached, key=lambda run: run["values"], default=None)
+    if best is not None:
+        again = first(instance, recipe(best["method"], instance, best["factor"] * instance.step))
+        best = best | {"seconds": again["seconds"]}
+    return {
+        "convex": instance.convex,
+        "n": instance.problem.n,
+        "d": instance.unknowns,
+        "auto": auto,
+        "best": best,
+        "tuned": tuned,
+    }
+
+
+def first(instance: Instance, method: Any) -> dict[str, Any]:
+    """Evaluations to the goal, compile time included and excluded, what was chosen."""
+    start = time.perf_counter()
+    cold = one(instance, method, MOST)
+    wall = time.perf_counter() - start
+    warm = [one(instance, method, MOST)["seconds"] for _ in range(REPEATS)]
+    known = [seconds for seconds in warm if seconds is not None]
+    return cold | {"seconds": float(np.median(known)) if known else None, "cold": wall}
+
+
+def one(instance: Instance, method: Any, limit: float) -> dict[str, Any]:
+    """A run until the goal or the limit of passes; passes of g and g' and seconds at the goal."""
+    n = instance.problem.n
+    hit: dict[str, Any] = {"values": None, "jacobians": None, "seconds": None}
+
+    def reached(info: Any) -> bool:
+        if instance.measure(info.x) > GOAL:
+            return False
+        hit["values"] = info.counts.inner_values / n
+        hit["jacobians"] = info.counts.inner_jacobians / n
+        hit["seconds"] = info.seconds
+        return True
+
+    result = mvrc.minimize(
+        instance.problem, instance.x0, method, samples=math.ceil(limit * n), callback=reached
+    )
+    last = instance.measure(result.x)
+    return hit | {
+        "spent": result.counts.inner_values / n,
+        "measure": float(last) if np.isfinite(last) else None,
+        "status": result.status.name,
+        "notes": list(result.notes),
+    }
+
+
+def recipe(name: str, instance: Instance, step: float) -> Any:
+    """A method at a step size; the portfolios with the paper's batch, else its own defaults."""
+    method = mvrc.METHODS[name]
+    if instance.batch is None or name in ("fista", "proximal-gradient"):
+        return method(step_size=step)
+    period = math.ceil(instance.problem.n / instance.batch)
+    return method(step_size=step, batch_size=instance.batch, period=period)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ from mvrc import checks
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import Samples, Source, key_bits
+from mvrc.schemes.curvature import direction
 from mvrc.split import Static, join, split
 from mvrc.theory import Constants
 
@@ -73,8 +74,8 @@ def _smoothness(
             unit = image / jnp.where(length > 0, length, 1)
             return jnp.where(length > 0, unit, direction), length
 
-        start = jax.random.normal(keys[2], x.shape, x.dtype)
-        return jax.lax.scan(turn, start / jnp.linalg.norm(start), None, length=20)[1][-1]
+        start = direction(x)
+        return jax.lax.scan(turn, start, None, length=20)[1][-1]
 
     if not nearby:
         return curvature(x)
@@ -194,10 +195,10 @@ def _outer_gradients(problem: Composition, oracle: Oracle, samples: int, key: An
 
 
 def _subsample(source: Source, key: Any, size: int) -> Samples:
-    """Every sample when they are few, else a draw."""
-    if source.count is not None and source.count <= size:
-        return source.everything()
-    return source.large(key, size)
+    """Every sample when they are few, else some that are spread over all, of a stream a draw."""
+    if source.count is None:
+        return source.large(key, size)
+    return source.everything() if source.count <= size else source.scattered(size, 0)(0)
 
 
 def _spectral(matrices: Any) -> Any:

@@ -40,8 +40,11 @@ class Layout:
 
     def flatten(self, tree: Any) -> jax.Array:
         """Tree to vector."""
-        leaves = [jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree_util.tree_leaves(tree)]
-        return leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves)
+        leaves = jax.tree_util.tree_leaves(tree)
+        # NumPy's own operations where they do: each of JAX's is a program to compile.
+        xp: Any = np if all(isinstance(leaf, np.ndarray) for leaf in leaves) else jnp
+        leaves = [xp.ravel(leaf).astype(self.dtype) for leaf in leaves]
+        return jnp.asarray(leaves[0] if len(leaves) == 1 else xp.concatenate(leaves))
 
     def unflatten(self, vector: Any) -> Any:
         """Vector to tree; works on NumPy and on JAX vectors."""

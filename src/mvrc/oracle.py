@@ -200,15 +200,25 @@ class Oracle:
 
         return jax.jvp(gradient, (point,), (direction,))[1]
 
-    def hessian(self, point: Vector, batch: Samples, outer: Samples | None) -> Float[Array, "d d"]:
-        """∇²(f_B ∘ g_A)(point) = Jᵀ ∇²f_B(y) J + the mean of ∇²⟨∇f_B(y), gᵢ⟩, y = g_A(point)."""
-        y, jacobian = self.values_and_jacobian(point, batch)
-        slope = self.outer_gradient(y, outer)
+    def hessian(
+        self,
+        point: Vector,
+        inner: Vector,
+        slope: Vector,
+        batches: tuple[Samples, Samples | None],
+        piece: Callable[[Any], Samples],
+        pieces: Any,
+    ) -> Float[Array, "d d"]:
+        """Jᵀ∇²f_B(y)J + the mean of ∇²⟨∇f_B(y), gᵢ⟩, with y = g(point) and ∇f_B(y) as given.
+
+        J is that of the batch, as a valley of f ∘ g lies where J says; the mean is that of the
+        first `pieces` pieces, a number that may be traced.
+        """
+        everything, outer = batches
+        jacobian = self.jacobian(point, everything)
 
         def bend_outside(column: Vector) -> Vector:
-            return jax.jvp(lambda y: self.outer_gradient(y, outer), (y,), (column,))[1]
-
-        columns = jax.lax.map(bend_outside, jacobian.T, batch_size=8)
+            return jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (column,))[1]
 
         def bend_inside(samples: Any) -> Float[Array, "d d"]:
             pull = jax.grad(lambda x: jnp.vdot(slope, self._inner_sum(x, samples)))
@@ -216,8 +226,13 @@ class Oracle:
             return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
 
         rows = max(1, self.geometry.inner_rows(False) // point.size)
-        inside = _sum(batch, bend_inside, rows) / batch.size
-        whole = columns @ jacobian + inside
+
+        def add(i: Any, total: Any) -> Any:
+            return total + _sum(piece(i), bend_inside, rows)
+
+        zeros = jnp.zeros((point.size, point.size), point.dtype)
+        inside = jax.lax.fori_loop(0, pieces, add, zeros) / (piece(0).size * pieces)
+        whole = jax.lax.map(bend_outside, jacobian.T, batch_size=8) @ jacobian + inside
         return (whole + whole.T) / 2
 
     def prox(self, point: Vector, step: Any) -> Vector:

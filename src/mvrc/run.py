@@ -130,6 +130,8 @@ class Run:
             self.geometry: Geometry = dataclasses.replace(geometry, lanes=lanes or 1)
             start = methods.Start(problem, self.x0)
             self.prepared = recipe.prepare(problem, self.geometry, start)
+            if self.prepared.x0 is not None:
+                self.x0 = self.prepared.x0
             self.method = self.prepared.method
             self.judged = self.method.scheme.judges
             # Where a refresh is exact, what a judging scheme saw there is the measurement.
@@ -227,10 +229,9 @@ class Run:
     def _counts(self, state: State) -> Counts:
         """What has been evaluated so far."""
         counts = Counts(*(int(n) for n in state.counts))
-        n = self.problem.n
-        if not self.measured or n is None:
+        if not self.measured:
             return counts
-        more = self.method.scheme.spent(self._log(state), n, self.geometry.x.size)
+        more = self.method.scheme.spent(self._log(state), self.problem, self.geometry.x.size)
         return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
 
     def _row(self, state: State, points: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -201,6 +202,18 @@ class Source(eqx.Module):
         if size is None or size == self.count:
             return self.everything()
         return Gathered(self.data, _indices(key, (size,), self.count), size)
+
+    def scattered(self, rows: int, shift: Any) -> Callable[[Any], Samples]:
+        """Piece i of all rows in an order that is spread over the data; ⌈n/rows⌉ pieces are all."""
+        data, count = self.data, self.count
+        assert count is not None
+        stride = next(
+            a for a in range(int(0.618 * count) + 1, count + 2) if math.gcd(a, count) == 1
+        )
+        within = np.arange(rows, dtype=np.int64) * stride % count
+        firsts = np.arange(-(-count // rows), dtype=np.int64) * (rows * stride) % count
+        places, starts = jnp.asarray(within, jnp.int32), jnp.asarray(firsts, jnp.int32)
+        return lambda i: Gathered(data, ((places + starts[i]) % count + shift) % count, rows)
 
     def plan(self, key: Any, steps: int, size: int) -> tuple[Any, Callable[[Any], Samples]]:
         """Draws for `steps` small batches: per-step tickets, and the way from ticket to batch."""

@@ -22,15 +22,15 @@ from mvrc.operators import Composed
 from mvrc.oracle import Counts, Geometry, Oracle
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
-from mvrc.schemes import GuardedScheme, QuasiNewtonScheme
-from mvrc.split import split
+from mvrc.schemes import GuardedScheme, Look, QuasiNewtonScheme
+from mvrc.split import Static, join, split
 
 STEPS = ("auto", "newton", "secant", "momentum")
 
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
-LOOK = 2.0  # passes that a look at the curvature may take, a column counting as a Jacobian
+LOOK = 2  # passes that a first look at the curvature may take, a column counting as a Jacobian
 LEAST_ROWS = 16  # times d: samples below which a look says too little
-MOST_ROWS = 2**14
+MOST_ROWS = 2**14  # of a first look
 DEAR = 2**15  # samples from which on a pass is dear
 WORK = 2e9  # floating-point operations that a look at the curvature may take
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
@@ -79,26 +79,30 @@ class Auto(NamedRecipe):
             )
             return Prepared(method, (note,), Counts())
         n = problem.n
-        flat = geometry.x.flatten(start.x)
+        moved = _feasible(problem, geometry, start.x)
+        x0 = start.x if moved is None else moved
+        flat = geometry.x.flatten(x0)
         bend, rows = smoothness(problem, geometry, flat)
         notes = [
             f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} "
             f"samples; the gradient mapping is measured with its inverse as step size."
         ]
+        if moved is not None:
+            notes.insert(
+                0, "x0 is outside of the constraint set; the run starts at its projection."
+            )
         spent = Counts(inner_values=rows, inner_jacobians=rows)
         work = _work(problem, geometry)
         kind, why, looked = self._kind(problem, geometry, work)
         notes.append(why)
         if kind == "momentum":
             method = _momentum(problem, geometry, bend, work, notes)
-            return Prepared(method.resolve(problem, geometry, start), tuple(notes), spent)
+            method = method.resolve(problem, geometry, start)
+            return Prepared(method, tuple(notes), spent, x0=moved)
         assert n is not None
-        seconds = 0.0
-        first = _feasible(problem, geometry, flat, 1 / bend)
-        if first is not None:
-            notes.append("x0 is outside of the constraint set; the run starts at its projection.")
+        seconds, first = 0.0, None
         if n >= LONG:
-            point, counts, seconds = _rehearse(problem, start.x, self)
+            point, counts, seconds = _rehearse(problem, x0, self)
             first = geometry.x.flatten(point)
             spent = Counts(*(a + b for a, b in zip(spent, counts, strict=True)))
             notes.append(
@@ -108,12 +112,12 @@ class Auto(NamedRecipe):
         scheme = QuasiNewtonScheme(1 / bend, first, looked)
         method = Method(Spider("free"), scheme, Sizes(1, None, _one(problem)), None, 1, "auto")
         method = method.resolve(problem, geometry, start)
-        return Prepared(method, tuple(notes), spent, seconds)
+        return Prepared(method, tuple(notes), spent, seconds, moved)
 
     def _kind(
         self, problem: Composition, geometry: Geometry, work: float
-    ) -> tuple[str, str, int | None]:
-        """Which steps, why, and the rows of a look at the curvature."""
+    ) -> tuple[str, str, Look | None]:
+        """Which steps, why, and how the curvature is looked at."""
         n, d = problem.n, geometry.x.size
         if n is None or problem.N is None:
             if self.steps in ("newton", "secant"):
@@ -127,7 +131,7 @@ class Auto(NamedRecipe):
                 "batches between large ones, judged by their standard error.",
                 None,
             )
-        looked = _rows(problem, geometry, work)
+        looked = _look(problem, geometry, work)
         if self.steps == "newton" and looked is None:
             raise ValueError(
                 f"steps is 'newton', but with d = {d} unknowns and p = {geometry.y.size} the "
@@ -137,13 +141,17 @@ class Auto(NamedRecipe):
             return (
                 self.steps,
                 f"{self.steps.capitalize()} steps were asked for.",
-                (looked if self.steps == "newton" else None),
+                looked if self.steps == "newton" else None,
             )
         if looked is not None:
             return (
                 "newton",
                 f"With d = {d} unknowns the curvature of F can be measured ("
-                + ("from all samples" if looked == n else f"from {looked:,} samples")
+                + (
+                    "from all samples"
+                    if looked.rows == n
+                    else f"at first from {looked.rows:,} samples"
+                )
                 + "): proximal Newton steps, each one full pass.",
                 looked,
             )
@@ -199,28 +207,29 @@ def _work(problem: Composition, geometry: Geometry) -> float:
     return max(flops, 2.0 * (geometry.x.size + outer))
 
 
-def _rows(problem: Composition, geometry: Geometry, work: float) -> int | None:
-    """Samples for a look at the whole curvature; None when that is too dear."""
+def _look(problem: Composition, geometry: Geometry, work: float) -> Look | None:
+    """How the whole curvature is looked at; None when that is too dear."""
     n, d, p = problem.n, geometry.x.size, geometry.y.size
     assert n is not None
-    if d > WIDEST or p * d > 2**22:
+    most = min(n, int(WORK / (3 * work * d)))
+    first = min(n, max(LOOK * n // d, LEAST_ROWS * d), MOST_ROWS)
+    if d > WIDEST or p * d > 2**22 or most < min(n, 8 * d) or not _twice(problem, geometry):
         return None
-    most = int(WORK / (3 * work * d))
-    wanted = min(n, max(int(LOOK * n / d), LEAST_ROWS * d))
-    rows = min(wanted, most, MOST_ROWS)
-    if rows < min(n, 8 * d) or not _twice(problem, geometry):
-        return None
-    return rows
+    pieces = max(1, round(n / first))
+    rows = math.ceil(n / pieces)
+    return Look(rows, 1, max(1, most // rows))
 
 
 @_once
 def _twice(problem: Composition, geometry: Geometry) -> bool:
     """Whether f and g can be differentiated twice, as a custom derivative rule may not."""
     oracle = Oracle(problem, geometry, {})
-    inner, outer = oracle.everything()
+    batches = oracle.everything()
+    piece = problem.inner_source.scattered(1, 0)
     x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
+    y = jax.ShapeDtypeStruct((geometry.y.size,), geometry.y.dtype)
     try:
-        jax.eval_shape(lambda x: oracle.hessian(x, inner, outer), x)
+        jax.eval_shape(lambda x, y: oracle.hessian(x, y, y, batches, piece, 1), x, y)
     except Exception:
         return False
     return True
@@ -270,12 +279,17 @@ def _one(problem: Composition) -> int | None:
     return 1 if problem.two_level else None
 
 
-def _feasible(problem: Composition, geometry: Geometry, x: Any, step: float) -> Any:
-    """The prox of an x0 outside of the constraint set; None for one inside."""
-    oracle = Oracle(problem, geometry, {})
-    if np.isfinite(float(oracle.penalty(x))):
-        return None
-    return oracle.prox(jnp.asarray(x), np.asarray(step, geometry.x.dtype))
+def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
+    """The projection of an x0 outside of the constraint set; None for one inside."""
+    numbers, static = split(problem, geometry.x.dtype)
+    inside, near = _projection(static, geometry, numbers, geometry.x.flatten(x))
+    return None if bool(inside) else geometry.x.unflatten(np.asarray(near))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _projection(static: Static, geometry: Geometry, numbers: Any, x: Any) -> tuple[Any, Any]:
+    oracle = Oracle(join(numbers, static), geometry, {})
+    return jnp.isfinite(oracle.penalty(x)), oracle.prox(x, jnp.ones((), x.dtype))
 
 
 def _part(n: int) -> int:

@@ -59,6 +59,7 @@ class Prepared:
     notes: tuple[str, ...] = ()  # sentences
     spent: Counts = dataclasses.field(default_factory=Counts)
     seconds: float = 0.0
+    x0: Any = None  # where the run starts instead of the user's x0
 
 
 class Recipe(eqx.Module):

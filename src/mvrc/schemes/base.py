@@ -45,7 +45,7 @@ class Scheme(eqx.Module):
         """The `Log` of a scheme that judges."""
         return None
 
-    def spent(self, log: Any, n: int, d: int) -> Counts:
+    def spent(self, log: Any, problem: Any, d: int) -> Counts:
         """What was evaluated besides refreshes and steps, as the log of a run tells."""
         return Counts()
 

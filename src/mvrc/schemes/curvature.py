@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from mvrc.oracle import Vector
@@ -75,16 +76,22 @@ def surprise(model: Model, s: Vector, y: Vector) -> Any:
     return jnp.where(length > 0, missed / jnp.where(length > 0, length, 1), 0)
 
 
+def direction(like: Vector) -> Vector:
+    """A fixed unit vector with no preference; a constant, as random bits are slow to compile."""
+    normal = np.random.default_rng(0).standard_normal(like.shape)
+    return jnp.asarray(normal / np.linalg.norm(normal), like.dtype)
+
+
 def largest(apply: Callable[[Vector], Vector], like: Vector) -> Any:
     """The largest eigenvalue, or a little more."""
 
-    def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
-        image = apply(direction)
+    def turn(unit: Vector, _: Any) -> tuple[Vector, Any]:
+        image = apply(unit)
         length = jnp.linalg.norm(image)
         return image / jnp.where(length > 0, length, 1), length
 
-    start = jax.random.normal(jax.random.key(0), like.shape, like.dtype)
-    return 1.3 * jax.lax.scan(turn, start / jnp.linalg.norm(start), None, length=16)[1][-1]
+    found = 1.3 * jax.lax.scan(turn, direction(like), None, length=16)[1][-1]
+    return jnp.maximum(found, jnp.finfo(like.dtype).tiny)
 
 
 def step_without_penalty(model: Model, damping: Any, v: Vector) -> Vector:
@@ -104,14 +111,14 @@ def minimise_model(
     x: Vector,
     v: Vector,
     prox: Callable[[Vector, Any], Vector],
+    top: Any,
 ) -> tuple[Vector, Any]:
     """argmin over u of ⟨v, u − x⟩ + ½⟨u − x, (B + damping·I)(u − x)⟩ + r(u), and the prox it took.
 
-    By FISTA with restart, which sees no sample; to 1 % of its first step.
+    By FISTA with restart, which sees no sample; to 1 % of its first step. `top` is the largest
+    eigenvalue.
     """
     apply = operator(model, damping)
-    top = largest(apply, x)
-    top = jnp.where(top > 0, top, 1)
 
     def step(carry: Any) -> Any:
         u, y, t, made, _ = carry

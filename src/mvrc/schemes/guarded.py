@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from mvrc.oracle import Oracle, Vector
 from mvrc.sampling import Samples
@@ -68,8 +69,7 @@ class GuardedScheme(Scheme):
     empty: Any = None  # an estimate of zeros, the structure of what is kept
 
     def start(self, x: Vector) -> GuardedState:
-        x = jnp.asarray(x)
-        zero, none = jnp.zeros((), x.dtype), jnp.int32(0)
+        zero, none = np.zeros((), x.dtype), np.int32(0)
         return GuardedState(x, x, none, x, self.empty, zero, none, first_log(x, self.step_size))
 
     def begin(self, state: GuardedState) -> GuardedState:
@@ -115,6 +115,7 @@ class GuardedScheme(Scheme):
             left=step * mapping**2 / 2,
             still=jnp.where(verdict.moved | ~known, 0, waiting).astype(jnp.int32),
             looks=log.looks,
+            looked=log.looked,
             inner=log.inner,
         )
         noise = jnp.where(verdict.accept, error, state.noise)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mvrc.oracle import Oracle, Vector
 
@@ -34,13 +35,14 @@ class Log(NamedTuple):
     left: Any  # decrease of Φ that the model still promises
     still: Any  # judged points in a row without measurable progress
     looks: Any  # times the curvature was measured
+    looked: Any  # pieces of the samples that this took
     inner: Any  # prox of model problems
 
 
 def first_log(like: Vector, step: Any) -> Log:
     """Before anything is judged."""
-    none, infinite = jnp.int32(0), jnp.asarray(jnp.inf, like.dtype)
-    return Log(none, infinite, infinite, jnp.asarray(step, like.dtype), infinite, none, none, none)
+    none, infinite = np.int32(0), np.asarray(np.inf, like.dtype)
+    return Log(none, infinite, infinite, np.asarray(step, like.dtype), infinite, *(none,) * 4)
 
 
 def rounding(objective: Any, estimate: Any) -> Any:

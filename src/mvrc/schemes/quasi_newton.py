@@ -35,8 +35,19 @@ class QuasiNewtonState(NamedTuple):
     v: Vector  # ∇F(x)
     trial: Vector
     model: Any
-    damping: Any
+    age: Any  # points accepted since the curvature was measured
+    pieces: Any  # of the samples, for the next measurement
+    damping: Any  # δ
+    promise: Any  # decrease of Φ that the model promised at the trial point
     log: Log
+
+
+class Look(NamedTuple):
+    """How the curvature is measured: on `first` pieces of `rows` samples, on up to `most` later."""
+
+    rows: int
+    first: int
+    most: int
 
 
 class QuasiNewtonScheme(PlainScheme):
@@ -44,37 +55,40 @@ class QuasiNewtonScheme(PlainScheme):
 
         u = argmin ⟨∇F(x), u − x⟩ + ½⟨u − x, (B + δI)(u − x)⟩ + r(u).
 
-    B is ∇²F from `rows` samples, measured again when it did not foresee a change of the gradient,
-    and between two measurements brought up to date by BFGS; without `rows` it is limited-memory
-    BFGS. A trial that is no progress raises δ, also for good when it is not finite; progress
-    lowers it.
+    B is ∇²F from part of the samples, measured again when it did not foresee a change of the
+    gradient (from four times as many when it was new), and between two measurements brought up to
+    date by BFGS; without `look` it is limited-memory BFGS. A trial that is no progress raises δ;
+    one that kept most of what the model promised lowers it.
 
     Args:
-        step_size: η of the gradient mapping; 1/η is the first curvature without `rows`.
+        step_size: η of the gradient mapping; 1/η is the first curvature without `look`.
         first: the first trial point; x0 when None.
-        rows: samples for a measurement of the curvature; None: secants only.
-        memory: secants that are kept without `rows`.
+        look: the samples for a measurement of the curvature; None: secants only.
+        memory: secants that are kept without `look`.
     """
 
     judges: ClassVar[bool] = True
 
     step_size: float
     first: Any = None
-    rows: int | None = eqx.field(static=True, default=None)
+    look: Look | None = eqx.field(static=True, default=None)
     memory: int = eqx.field(static=True, default=10)
 
     def start(self, x: Vector) -> QuasiNewtonState:
-        x = jnp.asarray(x)
-        trial = x if self.first is None else jnp.asarray(self.first, x.dtype)
-        zero = jnp.zeros((), x.dtype)
-        bend = jnp.asarray(1 / self.step_size, x.dtype)
+        trial = x if self.first is None else self.first
+        zero = np.zeros((), x.dtype)
+        bend = np.asarray(1 / self.step_size, x.dtype)
         model: curvature.Model
-        if self.rows is None:
-            none = jnp.zeros((self.memory, x.size), x.dtype)
+        if self.look is None:
+            none = jnp.asarray(np.zeros((self.memory, x.size), x.dtype))
             model = curvature.Secants(bend, none, none)
         else:
-            model = curvature.Matrix(bend * jnp.eye(x.size, dtype=x.dtype))
-        return QuasiNewtonState(x, jnp.zeros_like(x), trial, model, zero, first_log(x, 1.0))
+            model = curvature.Matrix(jnp.asarray(bend * np.eye(x.size, dtype=x.dtype)))
+        pieces = np.int32(0 if self.look is None else self.look.first)
+        slope = jnp.asarray(np.zeros(x.shape, x.dtype))
+        return QuasiNewtonState(
+            x, slope, trial, model, np.int32(0), pieces, zero, zero, first_log(x, 1.0)
+        )
 
     def query(self, state: QuasiNewtonState) -> Vector:
         return state.trial
@@ -97,16 +111,24 @@ class QuasiNewtonScheme(PlainScheme):
         square = jnp.vdot(s, s)
         along = jnp.where(square > 0, bend / jnp.where(square > 0, square, 1), 0)
         along = jnp.where(along > 0, along, 1 / self.step_size)
-        model = curvature.learn(state.model, s, y)
-        damping = self._damping(state.damping, along, verdict, known)
+        # Far from x a secant says little of the curvature there, but much of how far a step may go.
+        met = jnp.where(square > 0, jnp.vdot(s, y) / jnp.where(square > 0, square, 1), 0)
+        near = accept if self.look is not None else finite
+        model = curvature.learn(state.model, jnp.where(near, s, 0), jnp.where(near, y, 0))
+        kept = (log.objective - objective) / jnp.where(state.promise > noise, state.promise, noise)
+        kept = jnp.where(state.promise > 10 * noise, kept, 1)
+        damping = self._damping(state.damping, along, met, verdict, known, kept)
 
         x = jnp.where(accept, trial, state.x)
         slope = jnp.where(accept, v, state.v)
-        look = accept & ~known
-        if self.rows is not None:
-            look = accept & (~known | (missed > _SURPRISE))
-        model = self._look(look, x, slope, model, log.looks, oracle)
-        looks = log.looks + look
+        look, pieces = accept & ~known, state.pieces
+        if self.look is not None:
+            surprised = accept & known & (missed > _SURPRISE)
+            look = look | surprised
+            more = jnp.minimum(4 * pieces, self.look.most)
+            pieces = jnp.where(surprised & (state.age == 0), more, pieces)
+        model = self._look(look, x, slope, estimate, model, pieces, log.looks, oracle)
+        age = jnp.where(look, 0, state.age + accept).astype(jnp.int32)
         u, left, inner = self._solve(model, damping, x, slope, oracle)
         ready = accept | known  # else back to x0, of which nothing is known yet
         tiny = 4 * jnp.finfo(x.dtype).eps * jnp.linalg.norm(x)
@@ -121,11 +143,12 @@ class QuasiNewtonScheme(PlainScheme):
             step=along / (along + damping),
             left=jnp.where(damping > 0.1 * along, jnp.inf, left),
             still=jnp.where(verdict.moved, 0, jnp.where(known, waiting, 0)).astype(jnp.int32),
-            looks=looks.astype(jnp.int32),
+            looks=(log.looks + look).astype(jnp.int32),
+            looked=(log.looked + jnp.where(look, pieces, 0)).astype(jnp.int32),
             inner=(log.inner + inner).astype(jnp.int32),
         )
         trial = jnp.where(ready, u, state.x)
-        return QuasiNewtonState(x, slope, trial, model, damping, log), estimate
+        return QuasiNewtonState(x, slope, trial, model, age, pieces, damping, left, log), estimate
 
     def advance(self, state: QuasiNewtonState, v: Vector, prox: Prox) -> QuasiNewtonState:
         return state  # the step was chosen when the point was judged
@@ -136,34 +159,59 @@ class QuasiNewtonScheme(PlainScheme):
     def log(self, state: QuasiNewtonState) -> Log:
         return state.log
 
-    def spent(self, log: Log, n: int, d: int) -> Counts:
-        """A column of the curvature of a sample counts as a Jacobian."""
+    def spent(self, log: Log, problem: Any, d: int) -> Counts:
+        """A column of the curvature of a sample counts as a Jacobian, or as an outer gradient."""
         looks, inner = int(np.max(log.looks)), int(np.max(log.inner))
-        rows, columns = (n, 1) if self.rows is None else (self.rows, d)
-        return Counts(looks * rows, looks * rows * columns, 0, inner)
+        all_rows = looks * problem.n
+        if self.look is None:
+            return Counts(all_rows, all_rows, looks * problem.N, inner)
+        rows = int(np.max(log.looked)) * self.look.rows
+        return Counts(rows, all_rows + d * rows, looks * d * problem.N, inner)
 
-    def _damping(self, damping: Any, along: Any, verdict: Any, known: Any) -> Any:
-        """δ after the verdict: `along` is the model's curvature in the direction of the step."""
-        lower = jnp.where(damping > 1e-3 * along, damping / 4, 0)
+    def _damping(
+        self, damping: Any, along: Any, met: Any, verdict: Any, known: Any, kept: Any
+    ) -> Any:
+        """δ after the verdict.
+
+        `along` is the model's curvature in the direction of the step, `met` that which the step
+        met, and `kept` the share of the promised decrease that came.
+        """
+        lower = damping * jnp.where(kept > 0.9, 1 / 16, jnp.where(kept > 0.6, 1 / 4, 1))
+        lower = jnp.where(kept < 0.25, 2 * damping, lower)
+        lower = jnp.where(lower > 1e-12 * along, lower, 0)
+        scale = jnp.maximum(damping, along)
+        least = jnp.maximum(4 * damping, along)
         higher = jnp.where(
-            verdict.finite, jnp.maximum(4 * damping, along), jnp.maximum(16 * damping, 16 * along)
+            verdict.finite,
+            jnp.clip(met - along, least, jnp.maximum(least, 256 * scale)),
+            16 * scale,
         )
         changed = jnp.where(verdict.accept, lower, higher)
         return jnp.where(known, changed, damping)
 
-    def _look(self, look: Any, x: Vector, v: Vector, model: Any, looks: Any, oracle: Oracle) -> Any:
+    def _look(
+        self,
+        look: Any,
+        x: Vector,
+        v: Vector,
+        estimate: Any,
+        model: Any,
+        pieces: Any,
+        looks: Any,
+        oracle: Oracle,
+    ) -> Any:
         """The model after a look at ∇²F, where one is wanted: all of it on some rows, or, where
         only secants are kept, along the first step."""
         problem, geometry = oracle.problem, oracle.geometry
-        oracle = Oracle(problem, geometry, {})  # its evaluations are counted by `looks`
+        oracle = Oracle(problem, geometry, {})  # its evaluations are counted by `spent`
         everything, outer = oracle.everything()
 
         def matrix() -> curvature.Model:
-            key = jax.random.fold_in(jax.random.key(0), looks)
-            rows, source = self.rows, problem.inner_source
-            assert rows is not None
-            inner = everything if rows == source.count else source.large(key, rows)
-            hessian = oracle.hessian(x, inner, outer)
+            assert self.look is not None
+            source = problem.inner_source
+            piece = source.scattered(self.look.rows, (looks * 7919) % source.count)
+            batches = everything, outer
+            hessian = oracle.hessian(x, estimate.inner, estimate.outer, batches, piece, pieces)
             good = jnp.all(jnp.isfinite(hessian))
             fresh = curvature.positive(jnp.where(good, hessian, jnp.eye(x.size, dtype=x.dtype)))
             return curvature.Matrix(jnp.where(good, fresh.matrix, model.matrix))
@@ -172,7 +220,7 @@ class QuasiNewtonScheme(PlainScheme):
             s = oracle.prox(x - self.step_size * v, self.step_size) - x
             return curvature.learn(model, s, oracle.bend(x, s, everything, outer))
 
-        return jax.lax.cond(look, secant if self.rows is None else matrix, lambda: model)
+        return jax.lax.cond(look, secant if self.look is None else matrix, lambda: model)
 
     def _solve(
         self, model: Any, damping: Any, x: Vector, v: Vector, oracle: Oracle
@@ -183,12 +231,13 @@ class QuasiNewtonScheme(PlainScheme):
         def prox(point: Vector, step: Any) -> Vector:
             return geometry.x.flatten(regularizer.prox(geometry.x.unflatten(point), step))
 
+        apply = curvature.operator(model, damping)
+        top = curvature.largest(apply, x)
         plain = isinstance(regularizer, Zero)
         if plain:
             u, inner = x + curvature.step_without_penalty(model, damping, v), jnp.int32(0)
         else:
-            u, inner = curvature.minimise_model(model, damping, x, v, prox)
-        apply = curvature.operator(model, damping)
+            u, inner = curvature.minimise_model(model, damping, x, v, prox, top)
 
         def promised(u: Vector) -> Any:
             s = u - x
@@ -196,7 +245,6 @@ class QuasiNewtonScheme(PlainScheme):
             return -(jnp.vdot(v, s) + jnp.vdot(s, apply(s)) / 2 + change)
 
         # Where rounding has spoilt the model, a gradient step does.
-        top = jnp.maximum(curvature.largest(apply, x), jnp.finfo(x.dtype).tiny)
         short = prox(x - v / top, 1 / top)
         left = promised(u)
         good = jnp.all(jnp.isfinite(u)) & (left >= 0)

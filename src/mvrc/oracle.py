@@ -189,17 +189,6 @@ class Oracle:
         value = self.problem.regularizer.value(self.geometry.x.unflatten(point))
         return jnp.asarray(value).astype(point.dtype)
 
-    def bend(
-        self, point: Vector, direction: Vector, batch: Samples, outer: Samples | None
-    ) -> Vector:
-        """∇²(f_B ∘ g_A)(point) · direction."""
-
-        def gradient(x: Vector) -> Vector:
-            y, pull = self.values_and_pullback(x, batch)
-            return pull(self.outer_gradient(y, outer))
-
-        return jax.jvp(gradient, (point,), (direction,))[1]
-
     def hessian(
         self,
         point: Vector,

@@ -39,8 +39,9 @@ def minimize(
     Args:
         problem: the composition.
         x0: start, an array or pytree; its dtype is that of the iterates.
-        method: a recipe such as `MVRC(step_size=1e-3)`, a name of `mvrc.METHODS`, or None.
-        epochs: limit on epochs; 100 when no limit at all is given.
+        method: a recipe such as `MVRC(step_size=1e-3)`, a name of `mvrc.METHODS`, or None for
+            `Auto`, which chooses everything and stops by itself.
+        epochs: limit on epochs; when no limit at all is given 1000 of `Auto`, 100 of others.
         samples: limit on evaluations of g (the column `inner_values`).
         seconds: limit on the time of the algorithm alone (the column `seconds`).
         tol: stop when the norm of the gradient mapping, at a recorded epoch, is at most this.

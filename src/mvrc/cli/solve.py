@@ -29,12 +29,14 @@ def solve(
             show_default=False,
         ),
     ],
-    method: Annotated[str, typer.Option(help="A name of: mvrc methods.")] = "mvrc",
+    method: Annotated[str, typer.Option(help="auto, or a name of: mvrc methods.")] = "auto",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; repeatable."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most; 100 without any limit.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="At most; without any limit 1000 of auto, 100 of others.")
+    ] = None,
     samples: Annotated[int | None, typer.Option(help="Evaluations of g, at most.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Of the algorithm, at most.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop at this gradient mapping.")] = None,
@@ -62,7 +64,7 @@ def solve(
 
       mvrc solve portfolio.py
       mvrc solve portfolio.py --method civr --set step_size=0.1 --set period=50
-      mvrc solve portfolio.py:robust --set 'momentum=Diminishing()' --json
+      mvrc solve portfolio.py:robust --method mvrc --set 'momentum=Diminishing()' --json
       mvrc solve my.module --tol 1e-6 --epochs 500 --output run
     """
     chosen = parameters.parse(settings or [])
@@ -104,6 +106,7 @@ def _show(result: mvrc.Result, method: str, output: Path | None, files: list[str
     rows = {
         result.status.name.lower(): result.message,
         "method": f"{method}, step size {result.step_size:.3g}",
+        **({"why": " ".join(result.notes)} if result.notes else {}),
         "objective": f"{result.objective:.8g}",
         "gradient mapping": f"{result.gradient_mapping:.3g}",
         "seconds": f"{result.seconds:.3g} of the algorithm, compilation and measuring apart",

@@ -121,13 +121,17 @@ class QuasiNewtonScheme(PlainScheme):
 
         x = jnp.where(accept, trial, state.x)
         slope = jnp.where(accept, v, state.v)
-        look, pieces = accept & ~known, state.pieces
+        look, pieces = jnp.asarray(False), state.pieces
         if self.look is not None:
             surprised = accept & known & (missed > _SURPRISE)
-            look = look | surprised
+            look = surprised | (accept & ~known)
             more = jnp.minimum(4 * pieces, self.look.most)
             pieces = jnp.where(surprised & (state.age == 0), more, pieces)
-        model = self._look(look, x, slope, estimate, model, pieces, log.looks, oracle)
+            model = jax.lax.cond(
+                look,
+                lambda: self._measure(x, estimate, model, pieces, log.looks, oracle),
+                lambda: model,
+            )
         age = jnp.where(look, 0, state.age + accept).astype(jnp.int32)
         u, left, inner = self._solve(model, damping, x, slope, oracle)
         ready = accept | known  # else back to x0, of which nothing is known yet
@@ -162,11 +166,8 @@ class QuasiNewtonScheme(PlainScheme):
     def spent(self, log: Log, problem: Any, d: int) -> Counts:
         """A column of the curvature of a sample counts as a Jacobian, or as an outer gradient."""
         looks, inner = int(np.max(log.looks)), int(np.max(log.inner))
-        all_rows = looks * problem.n
-        if self.look is None:
-            return Counts(all_rows, all_rows, looks * problem.N, inner)
-        rows = int(np.max(log.looked)) * self.look.rows
-        return Counts(rows, all_rows + d * rows, looks * d * problem.N, inner)
+        rows = 0 if self.look is None else int(np.max(log.looked)) * self.look.rows
+        return Counts(rows, looks * problem.n + d * rows, looks * d * problem.N, inner)
 
     def _damping(
         self, damping: Any, along: Any, met: Any, verdict: Any, known: Any, kept: Any
@@ -189,38 +190,19 @@ class QuasiNewtonScheme(PlainScheme):
         changed = jnp.where(verdict.accept, lower, higher)
         return jnp.where(known, changed, damping)
 
-    def _look(
-        self,
-        look: Any,
-        x: Vector,
-        v: Vector,
-        estimate: Any,
-        model: Any,
-        pieces: Any,
-        looks: Any,
-        oracle: Oracle,
-    ) -> Any:
-        """The model after a look at ∇²F, where one is wanted: all of it on some rows, or, where
-        only secants are kept, along the first step."""
-        problem, geometry = oracle.problem, oracle.geometry
-        oracle = Oracle(problem, geometry, {})  # its evaluations are counted by `spent`
-        everything, outer = oracle.everything()
-
-        def matrix() -> curvature.Model:
-            assert self.look is not None
-            source = problem.inner_source
-            piece = source.scattered(self.look.rows, (looks * 7919) % source.count)
-            batches = everything, outer
-            hessian = oracle.hessian(x, estimate.inner, estimate.outer, batches, piece, pieces)
-            good = jnp.all(jnp.isfinite(hessian))
-            fresh = curvature.positive(jnp.where(good, hessian, jnp.eye(x.size, dtype=x.dtype)))
-            return curvature.Matrix(jnp.where(good, fresh.matrix, model.matrix))
-
-        def secant() -> curvature.Model:
-            s = oracle.prox(x - self.step_size * v, self.step_size) - x
-            return curvature.learn(model, s, oracle.bend(x, s, everything, outer))
-
-        return jax.lax.cond(look, secant if self.look is None else matrix, lambda: model)
+    def _measure(
+        self, x: Vector, estimate: Any, model: Any, pieces: Any, looks: Any, oracle: Oracle
+    ) -> curvature.Model:
+        """∇²F at x from so many pieces of the samples, every look from others."""
+        assert self.look is not None
+        source = oracle.problem.inner_source
+        oracle = Oracle(oracle.problem, oracle.geometry, {})  # `spent` counts its evaluations
+        piece = source.scattered(self.look.rows, (looks * 7919) % source.count)
+        batches = oracle.everything()
+        hessian = oracle.hessian(x, estimate.inner, estimate.outer, batches, piece, pieces)
+        good = jnp.all(jnp.isfinite(hessian))
+        fresh = curvature.positive(jnp.where(good, hessian, jnp.eye(x.size, dtype=x.dtype)))
+        return curvature.Matrix(jnp.where(good, fresh.matrix, model.matrix))
 
     def _solve(
         self, model: Any, damping: Any, x: Vector, v: Vector, oracle: Oracle

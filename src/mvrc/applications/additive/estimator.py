@@ -14,8 +14,7 @@ from mvrc.applications.additive.problems import (
     sparse_additive_convex,
 )
 from mvrc.applications.additive.splines import SplineBasis
-from mvrc.applications.base import Minimizer, largest_square
-from mvrc.methods import FISTA
+from mvrc.applications.base import Minimizer
 from mvrc.problem import Composition
 
 from sklearn.base import RegressorMixin  # isort: skip  (after base, which says how to install it)
@@ -40,11 +39,9 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         l1: paper: μ, the weight of ‖θ‖₁, 0.001 by default; not used by splines.
         n_knots: spline: knots of each h_j, at quantiles of the feature, both ends counted.
         degree: spline: degree of the pieces.
-        method: recipe or name of `mvrc.METHODS`; None for FISTA, which draws
-            nothing at random.
+        method: recipe or name of `mvrc.METHODS`; None for `mvrc.Auto`.
         tol: the gradient mapping's share of its value at the start at which the fit ends.
-        max_epochs: limit on epochs, ten passes over the data each by default; a fit that needs
-            more warns.
+        max_epochs: limit on epochs; a fit that needs more warns.
         random_state: seed or RandomState, for the samples that `method` draws.
         verbose: show a progress bar.
 
@@ -97,17 +94,14 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
             "spline": (self._prepare_splines, self._keep_splines),
             "paper": (self._prepare_paper, self._keep_paper),
         }[form]
-        problem, start, bend = prepare(X, y)
-        # Not the library's default MVRC, whose step 1/(4L) made it diverge in the spline form (one
-        # row bends many times more than the mean of all) and drift near the kink of |·| in the
-        # paper's. Full passes with the curvature known exactly need no tuning and no luck.
-        result = self._minimize(problem, start, FISTA(1 / bend, period=10))
+        problem, start = prepare(X, y)
+        result = self._minimize(problem, start)
         keep(result.x)
         self.selected_features_ = np.flatnonzero(np.any(np.atleast_2d(self.coef_) != 0, axis=0))
         return self
 
-    def _prepare_splines(self, X: np.ndarray, y: np.ndarray) -> tuple[Composition, Any, float]:
-        """The problem, where to start, and the largest curvature of its smooth part."""
+    def _prepare_splines(self, X: np.ndarray, y: np.ndarray) -> tuple[Composition, Any]:
+        """The problem, and where to start."""
         if self.l1 is not None:
             raise ValueError(
                 f"l1 is {checks.shown(self.l1)} but form is 'spline', where penalty alone sets "
@@ -127,7 +121,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         centred = y - self.intercept_
         self.penalty_ = share * largest_penalty(B, centred, groups)
         problem = sparse_additive_convex(B, centred, groups, self.penalty_)
-        return problem, np.zeros(B.shape[1]), 2 * largest_square(B)
+        return problem, np.zeros(B.shape[1])
 
     def _keep_splines(self, beta: np.ndarray) -> None:
         sizes = [basis.size for basis in self._bases]
@@ -135,9 +129,8 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         for j, block in enumerate(np.split(beta, np.cumsum(sizes)[:-1])):
             self.coef_[: sizes[j], j] = block
 
-    def _prepare_paper(self, X: np.ndarray, y: np.ndarray) -> tuple[Composition, Any, float]:
-        """Likewise. (y − |s|)² bends by 2 in s (its kink bends down where y > 0, and does no harm),
-        the modified root of θ² by less than 5.72 in θ."""
+    def _prepare_paper(self, X: np.ndarray, y: np.ndarray) -> tuple[Composition, Any]:
+        """Likewise."""
         for name, default in (("n_knots", 6), ("degree", 3)):
             if getattr(self, name) != default:
                 raise ValueError(
@@ -152,8 +145,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         start = np.where(np.any(X != 0, axis=0), 0.01, 0.0)  # θ = 0 is stationary
         self._units = unit / scale
         self._sums = X.sum(axis=0)
-        bend = (2 * largest_square(X) + 5.72 * self.penalty_) / (X.shape[1] + 1)
-        return problem, start, bend
+        return problem, start
 
     def _keep_paper(self, theta: np.ndarray) -> None:
         sign = -1.0 if self._sums @ theta < 0 else 1.0  # θ and −θ predict the same

@@ -10,7 +10,6 @@ from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.bellman import inputs
 from mvrc.applications.bellman.problems import bellman, observed
-from mvrc.methods import FISTA
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer
 
@@ -78,9 +77,9 @@ class LinearValueFunction(Minimizer):
     Args:
         gamma: discount γ, from 0 to below 1.
         regularizer: r(w), such as `mvrc.L1(0.01)`; none by default.
-        method: a recipe or its name; None is FISTA on full passes.
+        method: a recipe or its name; None is `mvrc.Auto`.
         tol: the run ends when the gradient mapping is at most this share of its value at w = 0.
-        max_epochs: limit on epochs; an epoch of the default method is ten full passes.
+        max_epochs: limit on epochs.
         random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.
 
@@ -135,12 +134,7 @@ class LinearValueFunction(Minimizer):
             # Columns of equal size converge faster, and without r(w) the minimum is the same.
             size = np.sqrt(np.mean(data.features**2, axis=0))
             scale = np.divide(1, size, out=scale, where=size > 0)
-        # Not the library's default: on chains of the Taxi with one-hot features MVRC's default step
-        # diverges after some 50 epochs, and on 400 states with 100 random features full passes
-        # need a third of its samples. The step 1/L follows from the data: F is a quadratic.
-        change, _, shares = data.mean_change(gamma)
-        method = FISTA(step_size=1 / _curvature(change * scale, shares), period=10)
-        result = self._minimize(self._problem(data, scale, gamma), np.zeros(len(scale)), method)
+        result = self._minimize(self._problem(data, scale, gamma), np.zeros(len(scale)))
         self.coef_ = scale * result.x
         self.kind_ = type(data) if next_features is not None or transition is not None else None
         return self
@@ -236,18 +230,3 @@ def _transitions(
         X, y, ended = X[:rows], y[:rows], ended[:rows]
     states, slots = np.unique(X, axis=0, return_inverse=True)
     return Transitions(states, slots.ravel(), y, np.where(ended[:, None], 0.0, following))
-
-
-def _curvature(change: np.ndarray, shares: np.ndarray) -> float:
-    """L = 2λ_max(AᵀDA) of Σ_s ω_s (A_sᵀw − r_s)², from 20 power iterations and a margin of 10 %.
-
-    FISTA bears a step up to a third beyond 1/L on a quadratic.
-    """
-    w = np.random.default_rng(0).standard_normal(change.shape[1])
-    length = np.linalg.norm(w)
-    for _ in range(20):
-        w = 2 * change.T @ (shares * (change @ (w / length)))
-        length = np.linalg.norm(w)
-        if length == 0:
-            return 1.0
-    return 1.1 * float(length)

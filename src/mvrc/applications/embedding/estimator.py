@@ -13,7 +13,6 @@ from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.embedding.neighbors import neighbors
 from mvrc.applications.embedding.problems import embedding_problem
-from mvrc.methods import FISTA
 
 INITS = ("pca", "random")
 
@@ -31,11 +30,10 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         sigma: one bandwidth for all points in place of a perplexity.
         init: "pca", "random" or an array n × n_components, taken as it is.
         outer: "points" or "pairs", the terms of the outer sum.
-        method: a recipe, a name of `mvrc.METHODS`, or None: FISTA on full passes. A batch has few
+        method: a recipe, a name of `mvrc.METHODS`, or None for `mvrc.Auto`. A batch has few
             points near any given one, so stochastic methods need small steps here.
         tol: the fit ends when the gradient is down to this share of its start.
-        max_epochs: limit on epochs, one pass each for the default method; the gradient is looked
-            at after every tenth.
+        max_epochs: limit on epochs, one pass each for the default method.
         random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.
 
@@ -80,15 +78,7 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         table = table._replace(probability=table.probability.astype(np.float32))
         problem = embedding_problem(table, outer=self.outer)
         x0 = self._first(points, components)
-        # In Φ a point's curvature is about 1/n²; a step of n²/8 is long, and tried first.
-        result = self._minimize(
-            problem,
-            x0,
-            FISTA(n**2 / 8),
-            record_every=10,
-            output="best",
-            fallback=lambda: FISTA(n**2 / 64),
-        )
+        result = self._minimize(problem, x0, output="best")
         self.embedding_ = result.x
         p = table.probability
         entropy = -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=1).mean()

@@ -8,16 +8,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mvrc.applications.base import Minimizer, largest_square
+from mvrc.applications.base import Minimizer
 from mvrc.applications.portfolio.problems import (
     check_returns,
-    kink_width,
     mean_cvar,
     mean_semideviation,
     mean_variance,
 )
 from mvrc.datasets.returns import Returns
-from mvrc.methods import FISTA
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer, Simplex
 
@@ -41,15 +39,7 @@ class _Portfolio(Minimizer, abc.ABC):
         if isinstance(constraint, Regularizer):
             with problem.precision(x):
                 x = np.asarray(constraint.prox(x + 1 / len(x), 1.0))
-        # The default step is from the curvature near x0. Where the weights may shrink to 0, that of
-        # a smoothed kink or root can be far larger there; the bound holds everywhere.
-        result = self._minimize(
-            problem,
-            self._start(x, returns),
-            self._default,
-            output="best",
-            fallback=lambda: FISTA(1 / (self._bend(returns) or 1.0), period=10),
-        )
+        result = self._minimize(problem, self._start(x, returns), output="best")
         self.weights_ = self._weights(result.x)
         return self
 
@@ -74,7 +64,6 @@ class _Portfolio(Minimizer, abc.ABC):
         array = validate_data(self, X, reset=reset, dtype=kinds, ensure_all_finite=not reset)
         return check_returns(array, getattr(X, "columns", None)) if reset else array
 
-    _default: Any = None  # the method that None of the parameter means; None: the library's
     risk_aversion: float
 
     @abc.abstractmethod
@@ -82,10 +71,6 @@ class _Portfolio(Minimizer, abc.ABC):
 
     @abc.abstractmethod
     def _risk(self, earned: np.ndarray) -> float: ...
-
-    @abc.abstractmethod
-    def _bend(self, returns: np.ndarray) -> float:
-        """A bound on the curvature of the smooth part, wherever the weights are."""
 
     def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
         return x
@@ -102,7 +87,7 @@ class MeanVariancePortfolio(_Portfolio):
         l1: μ. With a simplex it changes nothing, as ‖w‖₁ is the same for all its weights.
         constraint: None, "simplex" (no short sales, weights sum to 1), `mvrc.Simplex(upper=0.2)`,
             `mvrc.Box(-0.5, 0.5)` or `mvrc.NonNegative()`; other sets, such as balls, with l1=0.
-        method: a recipe, a name of `mvrc.METHODS`, or None for the default.
+        method: a recipe, a name of `mvrc.METHODS`, or None for `mvrc.Auto`.
         tol: the fit ends when the gradient mapping is down to this share of its start.
         max_epochs: limit on epochs; reaching it gives a ConvergenceWarning.
         random_state: seed or RandomState, as everywhere in scikit-learn.
@@ -141,9 +126,6 @@ class MeanVariancePortfolio(_Portfolio):
 
     def _risk(self, earned: np.ndarray) -> float:
         return earned.var()
-
-    def _bend(self, returns: np.ndarray) -> float:
-        return 2 * self.risk_aversion * largest_square(returns - returns.mean(axis=0))
 
 
 class MeanSemideviationPortfolio(_Portfolio):
@@ -189,10 +171,6 @@ class MeanSemideviationPortfolio(_Portfolio):
         below = np.maximum(earned.mean() - earned, 0)
         return np.mean(below**self.order) ** (1 / self.order)
 
-    def _bend(self, returns: np.ndarray) -> float:
-        largest = largest_square(returns - returns.mean(axis=0))
-        return self.risk_aversion * largest / kink_width(self.smoothing, returns)
-
 
 class MeanCVaRPortfolio(_Portfolio):
     """Weights that minimise −mean + κ·CVaR_β, the mean of the worst 1 − β of the losses.
@@ -208,9 +186,6 @@ class MeanCVaRPortfolio(_Portfolio):
     Attributes:
         value_at_risk_: the threshold t, the β-quantile of the losses.
     """
-
-    # A batch of √n days has a handful in the tail: too noisy for the default method's step.
-    _default = "fista"
 
     def __init__(
         self,
@@ -248,8 +223,3 @@ class MeanCVaRPortfolio(_Portfolio):
         """CVaR of a sample: the threshold that minimises the formula is its quantile."""
         threshold = np.quantile(-earned, self.beta, method="inverted_cdf")
         return threshold + np.maximum(-earned - threshold, 0).mean() / (1 - self.beta)
-
-    def _bend(self, returns: np.ndarray) -> float:
-        with_threshold = np.column_stack([returns, np.ones(len(returns))])
-        width = (1 - self.beta) * kink_width(self.smoothing, returns)
-        return self.risk_aversion * largest_square(with_threshold) / width

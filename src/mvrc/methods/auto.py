@@ -28,7 +28,7 @@ from mvrc.split import Static, join, split
 STEPS = ("auto", "newton", "secant", "momentum")
 
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
-LOOK = 2  # passes that a first look at the curvature may take, a column counting as a Jacobian
+LOOK = 4  # passes that a first look at the curvature may take, a column counting as a Jacobian
 LEAST_ROWS = 16  # times d: samples below which a look says too little
 MOST_ROWS = 2**14  # of a first look
 DEAR = 2**15  # samples from which on a pass is dear

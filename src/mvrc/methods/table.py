@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from mvrc import checks
-from mvrc.methods import METHODS
+from mvrc.methods import METHODS, Auto, NamedRecipe
 from mvrc.methods.base import About
 
 
@@ -17,6 +17,7 @@ class Description:
     """A method in words; print it."""
 
     name: str
+    recipe: str  # its class
     rule: str
     about: About
     arguments: tuple[str, ...]
@@ -25,8 +26,7 @@ class Description:
         about = self.about
         return "\n".join(
             (
-                f"{about.title}: method={self.name!r}, {METHODS[self.name].__name__}"
-                f"({', '.join(self.arguments)})",
+                f"{about.title}: method={self.name!r}, {self.recipe}({', '.join(self.arguments)})",
                 "",
                 self.rule,
                 "",
@@ -41,11 +41,12 @@ class Description:
 
 
 def describe(name: str) -> Description:
-    """Rule, reference, cost of an epoch, memory and needs of a method of `METHODS`."""
-    checks.choice("name", name, METHODS)
-    recipe = METHODS[name]
+    """Rule, reference, cost of an epoch, memory and needs of "auto" or a method of `METHODS`."""
+    known: dict[str, type[NamedRecipe]] = {"auto": Auto, **METHODS}
+    recipe = known[checks.choice("name", name, known)]
     arguments = [p for p in inspect.signature(recipe).parameters if p != "self"]
-    return Description(name, inspect.getdoc(recipe) or "", recipe.about, tuple(arguments))
+    rule = inspect.getdoc(recipe) or ""
+    return Description(name, recipe.__name__, rule, recipe.about, tuple(arguments))
 
 
 def markdown_table() -> str:

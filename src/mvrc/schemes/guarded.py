@@ -87,14 +87,17 @@ class GuardedScheme(Scheme):
     ) -> tuple[GuardedState, Any]:
         log, point = state.log, state.x
         mapping = mapping_norm(point, v, self.step_size, oracle)
+        known = jnp.isfinite(log.objective)
         error = self._standard_error(point, estimate, oracle)
+        # Far away Φ is noisy, too: what explains a rise is not more than the noise at a good point.
+        error = jnp.where(known, jnp.minimum(error, 2 * state.noise), error)
         noise = rounding(objective, estimate) + 2 * jnp.sqrt(error**2 + state.noise**2)
         verdict = judge(objective, mapping, log, noise, v)
-        accept, known = verdict.accept, jnp.isfinite(log.objective)
+        accept, moved = verdict.accept, verdict.moved
         if self.noisy:  # a rise within the noise is none, and the point has moved on
             level = verdict.finite & (objective <= log.objective + noise)
-            accept = accept | level
-        run = jnp.where(accept, state.run + 1, -_PAUSE)
+            accept, moved = accept | level, accept & (objective < log.objective - noise)
+        run = jnp.where(accept, state.run + moved, -_PAUSE)
         grow = accept & known & (run >= _RUN)
         factor = jnp.where(accept, 1, jnp.where(verdict.finite, 0.5, 0.25))
         step = log.step * jnp.where(grow, _GROWTH, factor).astype(point.dtype)
@@ -113,7 +116,7 @@ class GuardedScheme(Scheme):
             mapping=mapping,
             step=step,
             left=step * mapping**2 / 2,
-            still=jnp.where(verdict.moved | ~known, 0, waiting).astype(jnp.int32),
+            still=jnp.where(moved | ~known, 0, waiting).astype(jnp.int32),
             looks=log.looks,
             looked=log.looked,
             inner=log.inner,

@@ -199,6 +199,6 @@ def _short(module: eqx.Module) -> str:
 
 def _plain(name: str, value: Any) -> Any:
     """A saved number as it was in the row."""
-    if name in ("objective", "gradient_mapping"):
+    if name in ("objective", "gradient_mapping", "step_size", "decision"):
         return np.asarray(value)
     return float(value) if name == "seconds" else int(value)

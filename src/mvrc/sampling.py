@@ -180,6 +180,27 @@ class Streamed(Samples):
         return self.draw(jax.random.fold_in(self.key, start), length)
 
 
+def total(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
+    """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
+    if batch.size <= rows:
+        return part(batch.piece(0, batch.size))
+    # Pieces without a rest where that can be had: `part` is then in the program only once.
+    even = [d for d in range(max(1, rows // 2), 2 * rows + 1) if batch.size % d == 0]
+    rows = min(even, key=lambda d: abs(d - rows), default=rows)
+    count, rest = divmod(batch.size, rows)
+
+    def add(so_far: Any, i: Any) -> tuple[Any, None]:
+        return jax.tree_util.tree_map(jnp.add, so_far, part(batch.piece(i * rows, rows))), None
+
+    shapes = jax.eval_shape(lambda: part(batch.piece(0, rows)))
+    zeros = jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    result, _ = jax.lax.scan(add, zeros, jnp.arange(count))
+    if rest:
+        last = part(batch.piece(count * rows, rest))
+        result = jax.tree_util.tree_map(jnp.add, result, last)
+    return result
+
+
 class Source(eqx.Module):
     """One side's samples (inner or outer) with the rule by which batches are drawn from it."""
 

@@ -24,6 +24,24 @@ def shared(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def two_points(function: Callable[..., Any]) -> Callable[..., Any]:
+    """(g'(new)·t, g'(old)·t), (g(new), g(old)) of `new, old, t, sample`, without repeats.
+
+    What does not depend on the point, such as r·t for a g of r·x, is there once. So it is in the
+    transpose: u, w ↦ g'(new)ᵀu + g'(old)ᵀw has one product with r, not one a point.
+    """
+
+    def both(new: Any, old: Any, tangent: Any, sample: Any) -> Any:
+        def at(x: Any) -> Any:
+            return function(x, sample)
+
+        first, first_tangent = jax.jvp(at, (new,), (tangent,))
+        second, second_tangent = jax.jvp(at, (old,), (tangent,))
+        return (first_tangent, second_tangent), (first, second)
+
+    return shared(both)
+
+
 def _without_repeats(closed: Any) -> Any:
     names: dict[Any, Any] = {}  # a variable, and the earlier one that it equals
     seen: dict[Any, Any] = {}

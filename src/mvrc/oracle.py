@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from mvrc.layout import Layout
 from mvrc.operators import Composed
-from mvrc.sampling import Samples, total
+from mvrc.sampling import Samples
 from mvrc.sharing import shared, two_points
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ class Oracle:
     def values(self, point: Vector, batch: Samples) -> Vector:
         """g_A(point)."""
         self._count(inner_values=batch.size)
-        rows = self.geometry.inner_rows(False)
-        return total(batch, lambda s: self._inner_sum(point, s), rows) / batch.size
+        total = _sum(batch, lambda s: self._inner_sum(point, s), self.geometry.inner_rows(False))
+        return total / batch.size
 
     def jacobian(self, point: Vector, batch: Samples) -> Float[Array, "p d"]:
         """g'_A(point), p × d."""
         self._count(inner_jacobians=batch.size)
         rows = self.geometry.inner_rows(True)
-        return total(batch, lambda s: self._value_and_jacobian(point, s)[1], rows) / batch.size
+        return _sum(batch, lambda s: self._value_and_jacobian(point, s)[1], rows) / batch.size
 
     def values_and_jacobian(
         self, point: Vector, batch: Samples, jacobian_batch: Samples | None = None
@@ -104,7 +104,7 @@ class Oracle:
             return self.values(point, batch), self.jacobian(point, jacobian_batch)
         self._count(inner_values=batch.size, inner_jacobians=batch.size)
         rows = self.geometry.inner_rows(True)
-        value, jacobian = total(batch, lambda s: self._value_and_jacobian(point, s), rows)
+        value, jacobian = _sum(batch, lambda s: self._value_and_jacobian(point, s), rows)
         return value / batch.size, jacobian / batch.size
 
     def values_and_pullback(
@@ -119,8 +119,8 @@ class Oracle:
         if chosen is batch and batch.size <= rows and self.problem.inner_jacobian is None:
             self._count(inner_values=batch.size, inner_jacobians=batch.size)
             samples = batch.piece(0, batch.size)
-            value, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
-            return value / batch.size, lambda u: pull(u / batch.size)[0]
+            total, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
+            return total / batch.size, lambda u: pull(u / batch.size)[0]
         return self.values(point, batch), lambda u: self.pullback(point, chosen, u)
 
     def values_and_change(
@@ -129,7 +129,7 @@ class Oracle:
         """g_A(new), g_A(old) and g'_A'(new) − keep·g'_A'(old), in one pass for both points."""
         self._count(inner_jacobians=2 * jacobian_batch.size)
         rows = self.geometry.inner_rows(True)
-        sums = total(jacobian_batch, lambda s: self._change(new, old, s, keep), rows)
+        sums = _sum(jacobian_batch, lambda s: self._change(new, old, s, keep), rows)
         first, second, change = (part / jacobian_batch.size for part in sums)
         if jacobian_batch is not batch:
             return self.values(new, batch), self.values(old, batch), change
@@ -165,7 +165,7 @@ class Oracle:
             return jax.vjp(lambda x: self._inner_sum(x, samples), point)[1](cotangent)[0]
 
         matrix = self.problem.inner_jacobian is not None
-        return total(batch, part, self.geometry.inner_rows(matrix)) / batch.size
+        return _sum(batch, part, self.geometry.inner_rows(matrix)) / batch.size
 
     def each(self, point: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s p d"]]:
         """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
@@ -196,14 +196,14 @@ class Oracle:
         if batch is None:
             return jax.grad(self._outer_sum)(y, None)
         part = jax.grad(self._outer_sum)
-        return total(batch, lambda s: part(y, s), self.geometry.outer_rows()) / batch.size
+        return _sum(batch, lambda s: part(y, s), self.geometry.outer_rows()) / batch.size
 
     def outer_value(self, y: Vector, batch: Samples | None) -> Float[Array, ""]:
         """f_B(y); not counted, as it is only measured."""
         if batch is None:
             return self._outer_sum(y, None)
         rows = self.geometry.outer_rows()
-        return total(batch, lambda s: self._outer_sum(y, s), rows) / batch.size
+        return _sum(batch, lambda s: self._outer_sum(y, s), rows) / batch.size
 
     def projected(self, point: Vector, direction: Vector, samples: Any) -> Vector:
         """⟨direction, gᵢ(point)⟩ of each of some samples."""
@@ -248,7 +248,7 @@ class Oracle:
             return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
 
         rows = max(1, self.geometry.inner_rows(False) // point.size)
-        inside = total(batch, bend_inside, rows) / batch.size
+        inside = _sum(batch, bend_inside, rows) / batch.size
         whole = columns @ jacobian + inside
         return (whole + whole.T) / 2
 
@@ -304,24 +304,9 @@ class Oracle:
         return first, second, new_jacobian - keep * old_jacobian
 
     def _together(self, new: Vector, old: Vector, samples: Any) -> Any:
-        """Sums of g at both points, and the sum u, w ↦ g'(new)ᵀu + g'(old)ᵀw of both pullbacks.
-
-        None where g has no forward mode (a `custom_vjp`) or the user's own Jacobian.
-        """
-        if self.problem.inner_jacobian is not None:
-            return None
-        each = jax.vmap(two_points(self._inner), (None, None, None, 0))
-
-        def tangents(direction: Vector) -> Any:
-            return jax.tree_util.tree_map(
-                lambda a: jnp.sum(a, axis=0), each(new, old, direction, samples)
-            )
-
-        try:
-            _, pull, values = jax.vjp(tangents, jnp.zeros_like(new), has_aux=True)
-        except TypeError:
-            return None
-        return values, pull
+        """Sums of g at both points, and u, w ↦ the sum of g'(new)ᵀu + g'(old)ᵀw; None: not so."""
+        written = self.problem.inner_jacobian is not None
+        return None if written else two_points(self._inner, new, old, samples)
 
     def _one(self, point: Vector, sample: Any) -> tuple[Vector, Vector]:
         """g and g' of one sample."""
@@ -347,3 +332,24 @@ def jacobian_matrix(tree: Any, geometry: Geometry) -> Float[Array, "p d"]:
         height = math.prod(y_shape)
         rows.append(jnp.concatenate([jnp.reshape(block, (height, -1)) for block in row], axis=1))
     return jnp.concatenate(rows, axis=0).astype(geometry.x.dtype)
+
+
+def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
+    """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
+    if batch.size <= rows:
+        return part(batch.piece(0, batch.size))
+    # Pieces without a rest where that can be had: `part` is then in the program only once.
+    even = [d for d in range(max(1, rows // 2), 2 * rows + 1) if batch.size % d == 0]
+    rows = min(even, key=lambda d: abs(d - rows), default=rows)
+    count, rest = divmod(batch.size, rows)
+
+    def add(total: Any, i: Any) -> tuple[Any, None]:
+        return jax.tree_util.tree_map(jnp.add, total, part(batch.piece(i * rows, rows))), None
+
+    shapes = jax.eval_shape(lambda: part(batch.piece(0, rows)))
+    zeros = jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    total, _ = jax.lax.scan(add, zeros, jnp.arange(count))
+    if rest:
+        last = part(batch.piece(count * rows, rest))
+        total = jax.tree_util.tree_map(jnp.add, total, last)
+    return total

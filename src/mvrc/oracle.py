@@ -27,8 +27,12 @@ Vector = Float[Array, "..."]
 Pullback = Callable[[Vector], Vector]
 Pullbacks = Callable[[Vector, Vector], Vector]
 
-# A chunk of a batch holds at most about this many numbers (32 MiB in float64).
+# A batch of more than about this many numbers (32 MiB in float64) is summed in pieces, of a
+# sixteenth of that: they fit the cache, where a pass over ten million rows is twice as fast.
 _CHUNK = 2**22
+_PIECES = 16
+
+_FEW = 4  # a y so short that all rows of the Jacobian cost less than a second pass
 
 
 class Counts(NamedTuple):
@@ -112,7 +116,7 @@ class Oracle:
     ) -> tuple[Vector, Pullback]:
         """g_A(point) and the map u ↦ g'_A'(point)ᵀ u, without the p × d matrix.
 
-        A small batch is passed through once when A' is A (or not given).
+        A batch is passed through once when A' is A (or not given) and it is small, or y is.
         """
         chosen = batch if jacobian_batch is None else jacobian_batch
         rows = self.geometry.inner_rows(False)
@@ -121,6 +125,9 @@ class Oracle:
             samples = batch.piece(0, batch.size)
             total, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
             return total / batch.size, lambda u: pull(u / batch.size)[0]
+        if chosen is batch and self.geometry.y.size <= _FEW:
+            value, jacobian = self.values_and_jacobian(point, batch)
+            return value, lambda u: u @ jacobian
         return self.values(point, batch), lambda u: self.pullback(point, chosen, u)
 
     def values_and_change(
@@ -338,6 +345,7 @@ def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
     """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
     if batch.size <= rows:
         return part(batch.piece(0, batch.size))
+    rows = max(rows // _PIECES, min(rows, 1024))
     # Pieces without a rest where that can be had: `part` is then in the program only once.
     even = [d for d in range(max(1, rows // 2), 2 * rows + 1) if batch.size % d == 0]
     rows = min(even, key=lambda d: abs(d - rows), default=rows)

@@ -108,8 +108,16 @@ class Rows(Samples):
     def piece(self, start: Any, length: int) -> Any:
         if length == self.size:
             return self.data
-        return jax.tree_util.tree_map(
-            lambda a: jax.lax.dynamic_slice_in_dim(a, start, length), self.data
+
+        def cut(a: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(a, start, length)
+
+        # A branch that is always taken: XLA leaves the rows whole and multiplies them by its fast
+        # kernels, instead of cutting them anew inside a slow loop for every product.
+        return jax.lax.cond(
+            start < self.size,
+            lambda: jax.tree_util.tree_map(cut, self.data),
+            lambda: jax.tree_util.tree_map(lambda a: a[:length], self.data),
         )
 
     def indices(self) -> Int[Array, " size"]:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
+from mvrc.methods.base import Start
 
 L1_WEIGHT = 0.02
 
@@ -46,7 +47,8 @@ class Case:
 def resolve(case: Case, method: Any) -> Any:
     """The method with its defaults filled in for the case."""
     with case.problem.precision(case.x0):
-        return method.resolve(case.problem, case.problem.geometry(case.x0), lambda: case.step_size)
+        geometry = case.problem.geometry(case.x0)
+        return method.resolve(case.problem, geometry, Start(case.problem, case.x0))
 
 
 def soft(x: np.ndarray, step: float) -> np.ndarray:

@@ -16,6 +16,7 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO
+from mvrc import checkpoint
 
 SETTINGS = {
     "one level": (ONE, mvrc.MVRC(0.05, batch_size=6, period=7), {}),
@@ -64,6 +65,21 @@ def test_resume_is_bit_for_bit(name, tmp_path):
     assert again.seconds == second.seconds  # read back, not run again
 
 
+@pytest.mark.parametrize(("seconds", "saves"), [(0.0, 4), (1e6, 1)])
+def test_saves_are_limited_by_time_and_the_last_is_made(seconds, saves, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", seconds)
+    monkeypatch.setattr(checkpoint, "SHARE", 0)
+    made = []
+    save = checkpoint.Checkpoint.save
+    monkeypatch.setattr(
+        checkpoint.Checkpoint, "save", lambda self, *a: made.append(1) or save(self, *a)
+    )
+    case, method, _ = SETTINGS["one level"]
+    mvrc.minimize(case.problem, case.x0, method, epochs=3, checkpoint=tmp_path)
+    assert len(made) == saves
+    assert int(np.load(tmp_path / "state.npz")["row_epoch"][-1]) == 3
+
+
 def test_many_seeds_resume(tmp_path):
     case, method, _ = SETTINGS["one level"]
     straight = mvrc.minimize_many(case.problem, case.x0, method, seeds=2, epochs=6)
@@ -101,7 +117,7 @@ def start(folder: Path, options: str = "") -> subprocess.Popen:
 
 
 def test_killed_run_goes_on_bit_for_bit(tmp_path):
-    process = start(tmp_path)
+    process = start(tmp_path, "checkpoint_every=1,")
     process.send_signal(signal.SIGKILL)
     process.wait()
     case, method, _ = SETTINGS["one level"]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import mvrc
+from mvrc.methods.base import Start
 from mvrc.methods.table import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -142,7 +143,7 @@ def test_every_method_has_its_row():
     data = np.ones((50, 3))
     problem = mvrc.Composition(lambda x, r: r * x, lambda y: (y**2).sum(), data)
     for name, recipe in mvrc.METHODS.items():
-        resolved = recipe().resolve(problem, problem.geometry(x0), lambda: 0.1)
+        resolved = recipe().resolve(problem, problem.geometry(x0), Start(problem, x0))
         parts = (type(part).__name__ for part in (resolved.estimator, resolved.scheme))
         written = table.get(f'`"{name}"`')
         if written is None:  # the table of defaults may lag behind, the generated one may not

@@ -10,6 +10,7 @@ import pytest
 import mvrc
 from cases import ONE, TWO, one_level, online, two_level
 from mvrc import oracle
+from mvrc.methods.base import Start
 
 
 @pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
@@ -217,7 +218,7 @@ def test_theory_gives_methods_that_run(name, alpha):
 
 def resolve_on(problem, x0, method):
     with problem.precision(x0):
-        return method.resolve(problem, problem.geometry(x0), lambda: 1.0)
+        return method.resolve(problem, problem.geometry(x0), Start(problem, x0))
 
 
 def test_dominance_needs_no_regularizer():

@@ -10,6 +10,7 @@ import mvrc
 from cases import ONE, TWO, one_level, resolve
 from mvrc.engine import Core, _keys, _large, _plan
 from mvrc.estimators import Saga, Sarah, Scsc, Spider, Storm, Svrg
+from mvrc.methods.base import Start
 from mvrc.oracle import Oracle
 
 NO_MOMENTUM = mvrc.Momentum(alpha=1.0, lam=1.0)
@@ -142,7 +143,8 @@ def test_estimates_are_unbiased(name):
     z1, draws = ONE.x0 + 0.3, 3000
     with problem.precision(ONE.x0):
         geometry = problem.geometry(ONE.x0)
-        method = mvrc.MVRC(0.1, batch_size=5, period=2).resolve(problem, geometry, lambda: 1.0)
+        recipe = mvrc.MVRC(0.1, batch_size=5, period=2)
+        method = recipe.resolve(problem, geometry, Start(problem, ONE.x0))
 
         def estimate(key):
             core = Core(None, None, None, jax.random.key_data(key), None, None)

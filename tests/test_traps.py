@@ -14,6 +14,7 @@ from cases import METHOD_CASES, ONE, TWO, quadratic, resolve
 from mvrc.datasets import read_french
 from mvrc.engine import Core, _keys, _large, _plan
 from mvrc.estimators import Sarah, Spider, Svrg
+from mvrc.methods.base import Start
 from mvrc.oracle import Oracle
 from test_conformance import epoch_counts
 
@@ -44,7 +45,7 @@ def test_risk_does_not_cancel():
         x0, x1 = (jnp.asarray(np.asarray(x), jnp.float64) for x in (x0, x1))
         geometry = problem.geometry(x0)
         method = mvrc.MVRC(0.1, batch_size=1, outer_batch_size=1, period=2)
-        method = method.resolve(problem, geometry, lambda: 1.0)
+        method = method.resolve(problem, geometry, Start(problem, x0))
         spider = Spider("matrix")
 
         def estimate(key):

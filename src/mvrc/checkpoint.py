@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,16 @@ from mvrc.sampling import Stream
 
 _FILE = "state.npz"
 
+# A save is due after so many seconds, and after so many times what the last one took.
+SECONDS, SHARE = 1.0, 50
+
 
 class Checkpoint:
     """The file `folder/state.npz`, and the description of the run that it belongs to."""
 
     def __init__(self, folder: Path, described: dict[str, str]) -> None:
         self.described = described
+        self._saved, self._took = time.monotonic(), 0.0
         folder = folder.expanduser()
         self.path = folder / _FILE
         try:
@@ -41,8 +46,13 @@ class Checkpoint:
                 f"give a folder that can."
             ) from error
 
+    def due(self) -> bool:
+        """Whether a kill now would lose more than a save costs."""
+        return time.monotonic() - self._saved >= max(SECONDS, SHARE * self._took)
+
     def save(self, state: Any, rows: list[dict[str, Any]]) -> None:
         """Write to a temporary file, flush it to the disk, then put it in place."""
+        start = time.monotonic()
         leaves = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(state)]
         history = {name: np.array([row[name] for row in rows]) for name in (rows or [{}])[0]}
         arrays = {
@@ -57,6 +67,8 @@ class Checkpoint:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
+            self._saved = time.monotonic()
+            self._took = self._saved - start
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -187,10 +199,10 @@ def _bytes(array: Any) -> Any:
 
 
 def _digest(parts: list[Any]) -> str:
-    digest = hashlib.blake2b(digest_size=8)
+    digest = hashlib.sha1(usedforsecurity=False)  # the fastest where the processor has it
     for part in parts:
         digest.update(part)
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 def _short(module: eqx.Module) -> str:
@@ -199,6 +211,6 @@ def _short(module: eqx.Module) -> str:
 
 def _plain(name: str, value: Any) -> Any:
     """A saved number as it was in the row."""
-    if name in ("objective", "gradient_mapping"):
+    if name in ("objective", "gradient_mapping", "step_size", "decision"):
         return np.asarray(value)
     return float(value) if name == "seconds" else int(value)

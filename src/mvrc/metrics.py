@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -37,8 +38,16 @@ def measure_flat(
     problem: Composition, geometry: Geometry, x: Vector, step: Any, lanes: int | None = None
 ) -> tuple[Any, Any, Any]:
     """The same at a flat x, or at `lanes` of them along a leading axis."""
+    return measurement(problem, geometry, step, lanes)(x)
+
+
+def measurement(
+    problem: Composition, geometry: Geometry, step: Any, lanes: int | None = None
+) -> Callable[[Vector], tuple[Any, Any, Any]]:
+    """`measure_flat` as a function of x alone: what does not depend on x is prepared once."""
     numbers, static = split(problem, geometry.x.dtype)
-    return _measure(static, geometry, lanes, numbers, x, np.asarray(step, geometry.x.dtype))
+    number = np.asarray(step, geometry.x.dtype)
+    return lambda x: _measure(static, geometry, lanes, numbers, x, number)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))

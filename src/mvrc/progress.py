@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from mvrc.solve import Stop
 
 
+SECONDS = 0.1  # between two rows shown
+
+
 class Bar:
     """A context manager around a run; rich is imported only when the bar is shown."""
 
@@ -20,6 +24,8 @@ class Bar:
             raise TypeError(f"progress must be True or False, not {checks.shown(shown)}.")
         self._bar: Any = None
         self._stop = stop
+        self._last: tuple[dict[str, Any], int] | None = None
+        self._shown = 0.0
         if shown:
             self._bar = _rich_bar()
             self._task = self._bar.add_task(
@@ -33,12 +39,19 @@ class Bar:
 
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:
+            if self._last is not None:
+                self._show(*self._last)
             self._bar.stop()
 
     def update(self, row: dict[str, Any], epoch: int) -> None:
-        """Show the last row; the share done is that of the nearest limit."""
-        if self._bar is None:
-            return
+        """Show the last row, when it is time."""
+        self._last = row, epoch
+        if self._bar is not None and time.monotonic() - self._shown >= SECONDS:
+            self._shown = time.monotonic()
+            self._show(row, epoch)
+
+    def _show(self, row: dict[str, Any], epoch: int) -> None:
+        """The share done is that of the nearest limit."""
         shares = [
             now / limit
             for now, limit in (

@@ -15,7 +15,7 @@ import numpy as np
 from mvrc import checks, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
 from mvrc.engine import Core, Epoch, compile_epoch, first_core
-from mvrc.metrics import measure_flat
+from mvrc.metrics import measurement
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.progress import Bar
@@ -120,9 +120,9 @@ class Run:
         self.record_every = checks.whole("record_every", record_every)
         self.output = checks.choice("output", output, OUTPUTS)
         self.callback, self.progress = callback, progress
-        self.checkpoint_every = checks.whole(
-            "checkpoint_every", 1 if checkpoint_every is None else checkpoint_every
-        )
+        if checkpoint_every is not None:
+            checks.whole("checkpoint_every", checkpoint_every)
+        self.checkpoint_every = checkpoint_every
         self.x0 = problem.start(x0)
         recipe = methods.find(method)
         with problem.precision(self.x0):
@@ -137,7 +137,9 @@ class Run:
             # Where a refresh is exact, what a judging scheme saw there is the measurement.
             self.measured = self.judged and problem.n is not None and problem.N is not None
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
-            _check_step(self.method.scheme.step_size, self.geometry)
+            step = self.method.scheme.step_size
+            _check_step(step, self.geometry)
+            self.measurement = measurement(problem, self.geometry, step, lanes)
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
@@ -200,8 +202,10 @@ class Run:
             status = self._end(state, rows) or asked
         else:
             status = self._spent(state)
-        if self.checkpoint is not None and epoch % self.checkpoint_every == 0:
-            self.checkpoint.save(state, rows)
+        if self.checkpoint is not None:
+            every = self.checkpoint_every
+            if self.checkpoint.due() if every is None else epoch % every == 0:
+                self.checkpoint.save(state, rows)
         return state, rows, status
 
     def _first(self) -> tuple[State, list[Any]]:
@@ -217,9 +221,7 @@ class Run:
         return State(core, spent, seconds, best, np.full(shape, np.inf)), []
 
     def _measure(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
-        objective, mapping, _ = measure_flat(
-            self.problem, self.geometry, points, self.method.scheme.step_size, self.lanes
-        )
+        objective, mapping, _ = self.measurement(points)
         return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
 
     def _log(self, state: State) -> Any:

@@ -25,6 +25,9 @@ SAMPLING = ("replacement", "reshuffled")
 # Indices of a whole epoch are drawn at once up to this many (4 MiB), step by step above it.
 _AT_ONCE = 2**20
 
+# Up to this many rows a random word gives two indices.
+_TWICE = 2**20
+
 
 def key_bits(seed: int) -> Any:
     """The bits of a random key: those of jax.random.key(seed) below 2³², and all 64 above it,
@@ -106,8 +109,16 @@ class Rows(Samples):
     def piece(self, start: Any, length: int) -> Any:
         if length == self.size:
             return self.data
-        return jax.tree_util.tree_map(
-            lambda a: jax.lax.dynamic_slice_in_dim(a, start, length), self.data
+
+        def cut(a: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(a, start, length)
+
+        # A branch that is always taken: XLA leaves the rows whole and multiplies them by its fast
+        # kernels, instead of cutting them anew inside a slow loop for every product.
+        return jax.lax.cond(
+            start < self.size,
+            lambda: jax.tree_util.tree_map(cut, self.data),
+            lambda: jax.tree_util.tree_map(lambda a: a[:length], self.data),
         )
 
     def indices(self) -> Int[Array, " size"]:
@@ -148,18 +159,21 @@ class Block(Samples):
         if self.count % self.size == 0 and length == self.size:
             return Rows(self.data, self.count).piece(start, length)
 
+        def inside(start: Any, a: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(a, start, length)
+
+        def over_the_end(start: Any, a: Array) -> Array:
+            # The last rows joined to the first, and cut there.
+            joined = jnp.concatenate([a[-length:], a[:length]], axis=0)
+            return jax.lax.dynamic_slice_in_dim(joined, start - (self.count - length), length)
+
         @jax.custom_batching.custom_vmap
         def wrapped(start: Any, a: Array) -> Array:
-            # The block may run over the end: join the last rows to the first and cut there.
-            tail = jnp.minimum(start, self.count - length)
-            joined = jnp.concatenate(
-                [jax.lax.dynamic_slice_in_dim(a, tail, length), a[:length]], axis=0
-            )
-            return jax.lax.dynamic_slice_in_dim(joined, start - tail, length)
+            return jax.lax.cond(start <= self.count - length, inside, over_the_end, start, a)
 
         @wrapped.def_vmap
         def _(lanes: int, batched: Any, starts: Any, a: Array) -> tuple[Array, bool]:
-            # Slices at many starts are gathers anyway, and one is cheaper than three.
+            # Slices at many starts are gathers anyway, and of a cond both branches would run.
             rows = (starts[:, None] + jnp.arange(length, dtype=starts.dtype)) % self.count
             return a.at[rows].get(mode="promise_in_bounds"), True
 
@@ -240,13 +254,24 @@ class Source(eqx.Module):
 def _indices(key: Any, shape: tuple[int, ...], count: int) -> Int[Array, ...]:
     """Uniform on 0, …, count − 1: ⌊w·count/2⁶⁴⌋ for a random 64-bit word w.
 
-    Uniform to one part in 2⁶⁴/count, like `jax.random.randint`, with a third of its random
-    generators to compile: they dominated the compile time of an epoch.
+    What the product leaves, w·count mod 2⁶⁴, is the word of a second index: uniform to one part in
+    2⁶⁴/count², hence used while that is 2²⁴ or more. Random words are what a draw costs.
     """
-    high, low = jax.random.bits(key, (2, *shape), jnp.uint32)
+    *lead, size = shape
+    twice = count <= _TWICE
+    words = (size + 1) // 2 if twice else size
+    high, low = jax.random.bits(key, (2, *lead, words), jnp.uint32)
+    index, high, low = _scaled(high, low, count)
+    if twice:
+        index = jnp.concatenate([index, _scaled(high, low, count)[0]], axis=-1)[..., :size]
+    return index.astype(jnp.int32)
+
+
+def _scaled(high: Any, low: Any, count: int) -> tuple[Any, Any, Any]:
+    """The three words of the product of a 64-bit word and a count, in 32-bit arithmetic."""
     below = high * jnp.uint32(count)
-    carry = below + _times(low, count) < below
-    return (_times(high, count) + carry).astype(jnp.int32)
+    middle = below + _times(low, count)
+    return _times(high, count) + (middle < below), middle, low * jnp.uint32(count)
 
 
 def _times(word: UInt32[Array, ...], count: int) -> UInt32[Array, ...]:

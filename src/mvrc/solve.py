@@ -54,7 +54,7 @@ def minimize(
         progress: show a progress bar (needs rich).
         checkpoint: folder in which the whole state is saved; a second call with the same
             arguments continues from it, bit for bit.
-        checkpoint_every: epochs between two saves; 1 by default.
+        checkpoint_every: epochs between two saves; by default as many as a second holds.
     """
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,

@@ -40,10 +40,9 @@ class Sarah(Estimator):
 
     def update(self, oracle: Oracle, state: SarahState, point: Vector) -> SarahState:
         a, a_prime, b = three_batches(oracle)
-        new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
-        old, old_jacobian = oracle.values_and_jacobian(state.point, a, a_prime)
+        new, old, added = oracle.values_and_change(point, state.point, a, a_prime)
         inner = state.inner + (new - old)
-        jacobian = state.jacobian + (new_jacobian - old_jacobian)
+        jacobian = state.jacobian + added
         change = oracle.outer_gradient(inner, b) @ jacobian
         change = change - oracle.outer_gradient(state.inner, b) @ state.jacobian
         return SarahState(point, inner, jacobian, state.gradient + change)

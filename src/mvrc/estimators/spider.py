@@ -77,22 +77,18 @@ class Spider(Estimator):
     def _update_matrix(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
         assert state.jacobian is not None
-        new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
-        old, old_jacobian = oracle.values_and_jacobian(state.point, a, a_prime)
+        new, old, change = oracle.values_and_change(point, state.point, a, a_prime)
         inner = state.inner + (new - old)
         outer = oracle.outer_gradient(inner, b)
         if b is not None:
             outer = state.outer + (outer - oracle.outer_gradient(state.inner, b))
-        jacobian = state.jacobian + (new_jacobian - old_jacobian)
-        return SpiderState(point, inner, outer, jacobian, None)
+        return SpiderState(point, inner, outer, state.jacobian + change, None)
 
     def _update_free(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
         assert state.gradient is not None
-        new, pull_new = oracle.values_and_pullback(point, a, a_prime)
-        old, pull_old = oracle.values_and_pullback(state.point, a, a_prime)
+        new, old, pull = oracle.values_and_pullbacks(point, state.point, a, a_prime)
         inner = state.inner + (new - old)
         outer = oracle.outer_gradient(inner, b)
         before = state.outer if b is None else oracle.outer_gradient(state.inner, b)
-        gradient = state.gradient + (pull_new(outer) - pull_old(before))
-        return SpiderState(point, inner, outer, None, gradient)
+        return SpiderState(point, inner, outer, None, state.gradient + pull(outer, before))

@@ -69,20 +69,18 @@ class Storm(Estimator):
             return new + keep * (estimate - old)
 
         if state.jacobian is not None:
-            new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
-            old, old_jacobian = oracle.values_and_jacobian(state.point, a, a_prime)
+            new, old, change = oracle.values_and_change(point, state.point, a, a_prime, keep)
             inner = follow(state.inner, new, old)
             outer = oracle.outer_gradient(inner, b)
             if b is not None:
                 outer = follow(state.outer, outer, oracle.outer_gradient(state.inner, b))
-            jacobian = follow(state.jacobian, new_jacobian, old_jacobian)
+            jacobian = keep * state.jacobian + change
             return StormState(point, inner, outer, jacobian, None, state.k + 1)
-        new, pull_new = oracle.values_and_pullback(point, a, a_prime)
-        old, pull_old = oracle.values_and_pullback(state.point, a, a_prime)
+        new, old, pull = oracle.values_and_pullbacks(point, state.point, a, a_prime)
         inner = follow(state.inner, new, old)
         outer = oracle.outer_gradient(inner, b)
         before = state.outer if b is None else oracle.outer_gradient(state.inner, b)
-        gradient = follow(state.gradient, pull_new(outer), pull_old(before))
+        gradient = keep * state.gradient + pull(outer, keep * before)
         return StormState(point, inner, outer, None, gradient, state.k + 1)
 
     def gradient(self, state: StormState) -> Vector:

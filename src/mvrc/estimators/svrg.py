@@ -46,17 +46,15 @@ class Svrg(Estimator):
     def update(self, oracle: Oracle, state: SvrgState, point: Vector) -> SvrgState:
         a, a_prime, b = three_batches(oracle)
         if state.jacobian.size <= MATRIX_LIMIT:
-            new, new_jacobian = oracle.values_and_jacobian(point, a, a_prime)
-            old, old_jacobian = oracle.values_and_jacobian(state.snapshot, a, a_prime)
+            new, old, change = oracle.values_and_change(point, state.snapshot, a, a_prime)
             inner = state.inner + (new - old)
             outer = oracle.outer_gradient(inner, b)
-            gradient = outer @ (state.jacobian + (new_jacobian - old_jacobian))
+            gradient = outer @ (state.jacobian + change)
         else:  # the same by products with the Jacobians of the batch
-            new, pull_new = oracle.values_and_pullback(point, a, a_prime)
-            old, pull_old = oracle.values_and_pullback(state.snapshot, a, a_prime)
+            new, old, pull = oracle.values_and_pullbacks(point, state.snapshot, a, a_prime)
             inner = state.inner + (new - old)
             outer = oracle.outer_gradient(inner, b)
-            gradient = outer @ state.jacobian + (pull_new(outer) - pull_old(outer))
+            gradient = outer @ state.jacobian + pull(outer, outer)
         if b is not None:
             anchor = oracle.outer_gradient(state.inner, b) @ state.jacobian
             gradient = gradient - anchor + state.full

@@ -1,0 +1,36 @@
+"""A child: seconds of `import jax` and of `import mvrc` after it, and what else came with them."""
+
+import json
+import sys
+import time
+
+START = time.perf_counter()
+
+import jax  # noqa: E402
+
+JAX = time.perf_counter()
+WITH_JAX = set(sys.modules)
+
+import mvrc  # noqa: E402
+
+MVRC = time.perf_counter()
+
+OPTIONAL = (
+    "cvxpy", "gymnasium", "matplotlib", "numba", "pandas", "plotly", "pooch", "rich", "skfolio",
+    "sklearn", "torch", "typer",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Also after the problems, the data sets and a run."""
+    from mvrc.applications import mean_variance
+    from mvrc.datasets import simulate_industry
+
+    problem = mean_variance(simulate_industry(n=200, d=5).values)
+    mvrc.minimize(problem, jax.numpy.zeros(5), mvrc.MVRC(step_size=1e-3), epochs=1)
+    came = [name for name in OPTIONAL if name in sys.modules and name not in WITH_JAX]
+    print(json.dumps({"jax": JAX - START, "mvrc": MVRC - JAX, "optional": came}))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 
 (nothing)   what `make bench` runs, within 5 minutes; ends with 1 when a speed has fallen
 --full      all sizes, about half an hour
+--only P …  some parts alone (step, startup, …); prints, writes and compares nothing
 --accept    no measuring: the last run becomes the baseline of the comparison
 --page      no measuring: write the page and its plots again
 """
@@ -9,9 +10,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
 import sys
 import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 # One thread for NumPy's BLAS, set before NumPy is imported: the twin's products are too small for
 # two, and on a busy machine waiting for the second costs it a factor.
@@ -33,13 +38,25 @@ from benchmarks import (
 )
 from benchmarks.row import Measured, Ratio, Row
 
-PARTS = (step, startup, pairs, bandwidth, jacobian, memory, overhead, grid, peers)
+PARTS = {
+    "step": step, "startup": startup, "pairs": pairs, "bandwidth": bandwidth,
+    "jacobian": jacobian, "memory": memory, "overhead": overhead, "grid": grid, "peers": peers,
+}  # fmt: skip
+
+
+class Found(NamedTuple):
+    """What the parts have yielded."""
+
+    rows: list[Row]
+    measured: list[Measured]
+    ratios: list[Ratio]
 
 
 def main() -> int:
     """Whatever the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure mvrc.")
     parser.add_argument("--full", action="store_true", help="all sizes, about half an hour")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="some parts, nothing is written")
     parser.add_argument("--accept", action="store_true", help="make the last run the baseline")
     parser.add_argument("--page", action="store_true", help="write the page again")
     asked = parser.parse_args()
@@ -48,7 +65,13 @@ def main() -> int:
         return 0
     if asked.accept:
         return _accept("full" if asked.full else "quick")
-    return _measure(asked.full)
+    if asked.only:
+        found = _measure(asked.only, asked.full)
+        print(report.table(found.rows))
+        for measured in found.measured:
+            print(json.dumps(dataclasses.asdict(measured), ensure_ascii=False))
+        return 0
+    return _all(asked.full)
 
 
 def _accept(kind: str) -> int:
@@ -61,39 +84,38 @@ def _accept(kind: str) -> int:
     return 0
 
 
-def _measure(full: bool) -> int:
-    """All parts in turn; one that breaks is a row that fails and does not hide the others."""
-    before, start = os.getloadavg()[0], time.perf_counter()
-    rows: list[Row] = []
-    measured: list[Measured] = []
-    ratios: list[Ratio] = []
-    for part in PARTS:
-        passed = time.perf_counter() - start
-        print(f"{passed:5.0f} s  {part.__doc__.splitlines()[0]}", file=sys.stderr, flush=True)
+def _measure(names: Iterable[str], full: bool) -> Found:
+    """Some parts in turn; one that breaks is a row that fails and does not hide the others."""
+    start = time.perf_counter()
+    found = Found([], [], [])
+    kinds: dict[type, list[Any]] = {
+        Row: found.rows, Measured: found.measured, Ratio: found.ratios
+    }  # fmt: skip
+    for name in names:
+        title = (PARTS[name].__doc__ or name).splitlines()[0]
+        print(f"{time.perf_counter() - start:5.0f} s  {title}", file=sys.stderr, flush=True)
         try:
-            for found in part.run(full):
-                kind = {Row: rows, Measured: measured, Ratio: ratios}[type(found)]
-                kind.append(found)  # type: ignore[attr-defined]
+            for one in PARTS[name].run(full):
+                kinds[type(one)].append(one)
         except Exception as error:
             print(error, file=sys.stderr)
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            rows.append(Row(f"{part.__name__} broke", float("nan"), "", least=0, note=reason))
-    facts = machine.facts() | {
-        "seconds": time.perf_counter() - start,
-        "load_before": before,
-        "load_after": os.getloadavg()[0],
-    }
-    report.write("full" if full else "quick", report.section(rows, measured, ratios, facts))
-    return _conclude(rows, ratios, facts)
+            found.rows.append(Row(f"{name} broke", float("nan"), "", least=0, note=reason))
+    return found
 
 
-def _conclude(rows: list[Row], ratios: list[Ratio], facts: dict) -> int:
-    """Print the table and the sentences of the guard."""
-    print(report.table(rows))
-    failed = sum(row.verdict == "FAIL" for row in rows)
-    judged = sum(bool(row.verdict) for row in rows)
-    print(f"{failed} of {judged} demands not met; {facts['seconds']:.0f} s.")
-    slower = guard.compare(ratios, facts)
+def _all(full: bool) -> int:
+    """Every part; the page, the table, and the sentences of the guard."""
+    before, start = os.getloadavg()[0], time.perf_counter()
+    found = _measure(PARTS, full)
+    seconds = time.perf_counter() - start
+    load = {"load_before": before, "load_after": os.getloadavg()[0]}
+    facts = machine.facts() | {"seconds": seconds} | load
+    report.write("full" if full else "quick", report.section(*found, facts))
+    print(report.table(found.rows))
+    verdicts = [row.verdict for row in found.rows if row.verdict]
+    print(f"{verdicts.count('FAIL')} of {len(verdicts)} demands not met; {seconds:.0f} s.")
+    slower = guard.compare(found.ratios, facts)
     print("\n".join(slower) or "No speed fell by more than 20 % against the baseline.")
     return 1 if slower else 0
 

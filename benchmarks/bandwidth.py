@@ -11,7 +11,7 @@ from benchmarks.timing import Spread
 
 def run(full: bool) -> Iterator[Row]:
     """The rows of this part."""
-    measured = child.run("full_pass", "12" if full else "6")
+    measured = child.run("full_pass", "12" if full else "4")
     size = measured["gigabytes"]
     ours, theirs = Spread.of(measured["mvrc"]), Spread.of(measured["NumPy"])
     ratio = theirs.over(ours)

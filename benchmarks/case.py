@@ -12,7 +12,7 @@ import mvrc
 from benchmarks import applications, problems, sides
 
 FULL_PASSES = ("fista", "proximal-gradient")  # a step is a full pass
-WORK = 2e9  # multiplications of a step above which an epoch has fewer than 96 steps
+WORK = 5e8  # multiplications of a step above which an epoch has fewer than 96 steps
 
 
 @dataclasses.dataclass(frozen=True)

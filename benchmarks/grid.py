@@ -12,6 +12,14 @@ from benchmarks import applications, child, fit, sides
 from benchmarks.case import Case
 from benchmarks.row import Measured, Ratio, Row
 
+AXES = {
+    "n": "samples n",
+    "d": "unknowns d",
+    "batch": "batch size (samples)",
+    "p": "outputs p of g",
+    "seeds": "seeds",
+}
+FORMS = {"auto": "", "matrix": ", matrix", "free": ", matrix-free"}
 DTYPES = ("float64", "float32")
 TWIN_ROWS = 10**6  # beyond, the twins' full pass drowns their steps
 LINEAR = 1.15  # the largest exponent that is called linear
@@ -20,7 +28,7 @@ BATCHES = (1, 16, 256, 1024, 4096)
 ALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 WIDTHS = (10, 30, 100, 1000)
 ALL_WIDTHS = (10, 30, 100, 300, 1000, 3000, 10_000)
-OUTPUTS = (1, 10, 100, 1000)
+OUTPUTS = (1, 30, 1000)
 ALL_OUTPUTS = (1, 10, 100, 1000, 10_000)
 
 
@@ -32,21 +40,21 @@ def groups(full: bool) -> dict[str, list[Case]]:
     tables = {
         "n": [
             vary(base, n=10**k, dtype=dtype)
-            for dtype in (DTYPES if full else DTYPES[1:])
-            for k in range(3 if full else 4, 8)
+            for dtype in dtypes
+            for k in (range(3, 8) if full else (3, 5, 6))
         ],
         "d": [vary(base, d=d, dtype=t) for t in dtypes for d in (ALL_WIDTHS if full else WIDTHS)],
         "batch": [
             vary(base, batch=b, dtype=t) for t in dtypes for b in (ALL_BATCHES if full else BATCHES)
         ],
         "p": [
-            Case("wide", p=p, jacobian=form, dtype=dtype)
+            Case("wide", 2_000, p=p, jacobian=form, dtype=dtype)
             for dtype in dtypes
             for form in (("matrix", "free") if full else ("free",))
             for p in (ALL_OUTPUTS if full else OUTPUTS)
         ],
         "seeds": [
-            vary(base, seeds=s, dtype=t) for t in dtypes for s in ((1, 4, 32) if full else (32,))
+            vary(base, seeds=s, dtype=t) for t in dtypes for s in ((1, 4, 32) if full else (1, 32))
         ],
         "method": [
             vary(base, method=name, dtype=t, whole=True) for t in dtypes for name in mvrc.METHODS
@@ -63,21 +71,48 @@ def groups(full: bool) -> dict[str, list[Case]]:
 
 
 def run(full: bool) -> Iterator[Measured | Ratio | Row]:
-    """Every case in a process of its own; one that fails is a row and the others go on."""
+    """Every case in a process of its own; one that fails is a row and the others go on.
+
+    In the short run the methods share a process, and so do the applications: that saves a minute of
+    imports, and costs the column of the memory.
+    """
+    known: dict[Case, dict[str, Any]] = {}  # the portfolio problem is on every axis
     for group, cases in groups(full).items():
         done: list[Measured] = []
-        for case in cases:
-            print(f"  {group}: {case.words}", file=sys.stderr, flush=True)
-            try:
-                entry = child.measure([case], _twins(case, full), 1.0 if full else 0.4)[0]
-            except Exception as error:
-                reason = " ".join(str(error).split())[:200]
-                yield Row(f"{group}: {case.words} broke", float("nan"), "", least=0, note=reason)
-                continue
-            done.append(Measured(group, **entry))
-        yield from done
+        together = not full and group in ("method", "application")
+        for some in [cases] if together else [[case] for case in cases]:
+            print(f"  {group}: {_words(some)}", file=sys.stderr, flush=True)
+            for found in _measure(group, some, full, known):
+                if isinstance(found, Measured):
+                    done.append(found)
+                yield found
         yield from _ratios(done)
         yield from _exponents(group, done)
+
+
+def _measure(
+    group: str, cases: list[Case], full: bool, known: dict[Case, dict[str, Any]]
+) -> Iterator[Measured | Row]:
+    """The cases of one child; a row for each that fails."""
+    alone = len(cases) == 1
+    try:
+        if alone and cases[0] in known:
+            entries = [known[cases[0]]]
+        else:
+            entries = child.measure(cases, _twins(cases[0], full), 1.0 if full else 0.4)
+        known |= dict(zip(cases, entries, strict=True))
+    except Exception as error:
+        entries = [{"error": str(error)} for _ in cases]
+    for case, entry in zip(cases, entries, strict=True):
+        if "error" in entry:
+            reason = " ".join(entry["error"].split())[:200]
+            yield Row(f"{group}: {case.words} broke", float("nan"), "", least=0, note=reason)
+        else:
+            yield Measured(group, **entry | ({} if alone else {"memory": None}))
+
+
+def _words(cases: list[Case]) -> str:
+    return cases[0].words if len(cases) == 1 else f"{len(cases)} in turns"
 
 
 def _twins(case: Case, full: bool) -> tuple[str, ...]:
@@ -90,12 +125,13 @@ def _ratios(done: list[Measured]) -> Iterator[Ratio]:
     for measured in done:
         ratio = measured.ratio(sides.PLAIN)
         if ratio is not None:
-            yield Ratio(f"step, {Case(**measured.case).words}", ratio.best, ratio.median)
+            name = f"step, {label(measured.group, Case(**measured.case))}"
+            yield Ratio(name, ratio.best, ratio.median)
 
 
 def _exponents(group: str, done: list[Measured]) -> Iterator[Row]:
     """How the cost of a step grows along an axis, from the portfolio problem's size on."""
-    if group not in ("n", "d", "batch", "p", "seeds"):
+    if group not in AXES:
         return
     keys = sorted({(m.case["dtype"], m.case["jacobian"]) for m in done}, reverse=True)
     for dtype, form in keys:
@@ -106,9 +142,8 @@ def _exponents(group: str, done: list[Measured]) -> Iterator[Row]:
         sizes = [m.case[group] for m in line]
         exponent = fit.exponent(sizes, [m.step["mvrc"]["best"] for m in line])
         words = f"cost of a step ~ {group}^{exponent:.2f}"
-        shape = "" if form == "auto" else ", matrix" if form == "matrix" else ", matrix-free"
         yield Row(
-            f"{words}, {dtype}{shape}", exponent, "",
+            f"{words}, {dtype}{FORMS[form]}", exponent, "",
             most=LINEAR if group in ("d", "batch") else None,
             note=f"least squares on log-log over {group} = {sizes[0]:,} … {sizes[-1]:,}, best "
             f"times; {_effects(group)}",
@@ -136,7 +171,15 @@ def lines(measured: list[Any], group: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for m in measured:
         if m.group == group:
-            form = m.case["jacobian"]
-            shape = "" if form == "auto" else ", matrix" if form == "matrix" else ", matrix-free"
-            found.setdefault(f"{m.case['dtype']}{shape}", []).append(m)
+            name = f"{m.case['dtype']}{FORMS[m.case['jacobian']]}"
+            found.setdefault(name, []).append(m)
     return found
+
+
+def label(group: str, case: Case) -> str:
+    """A case by what its table varies."""
+    if group in ("method", "application"):
+        return f"{case.method if group == 'method' else case.problem}, {case.dtype}"
+    if group in AXES:
+        return f"{group} = {getattr(case, group):,}, {case.dtype}{FORMS[case.jacobian]}"
+    return case.words

@@ -53,27 +53,56 @@ class Ours:
 
 
 def measure(cases: list[Case], sides: tuple[str, ...], seconds: float) -> list[dict[str, Any]]:
-    """One entry a case; the peak of memory is known for the first alone."""
+    """One entry a case; the peak of memory is known for the first alone.
+
+    A case that fails has an entry with its error, so that it does not hide the others.
+    """
     jnp.zeros(3).block_until_ready()
+    ready: list[Ready | Exception] = []
+    for case in cases:
+        try:
+            ready.append(_prepare(case, sides))
+        except Exception as error:
+            ready.append(error)
     runs: dict[Any, Callable[[], float]] = {}
-    ours, extra, memory = [], {}, None
-    for i, case in enumerate(cases):
-        data = draw(case)
-        before, _ = child.resident()
-        built = build(case, data, sides)
-        ours.append(Ours(case, built))
-        if memory is None:
-            memory = child.resident()[1] - before
-        runs[i, "mvrc"] = ours[i].step
-        for side, epoch in built.twins.items():
-            extra[i, side] = extra_steps(epoch)
-            runs[i, side, "short"] = functools.partial(_wall, epoch, 1)
-            runs[i, side, "long"] = functools.partial(_wall, epoch, 1 + extra[i, side])
+    for i, found in enumerate(ready):
+        if isinstance(found, Ready):
+            runs |= {(i, *name): run for name, run in found.runs().items()}
     times = {name: Spread.of(values) for name, values in in_turns(runs, seconds).items()}
     return [
-        _entry(case, ours[i], i, times, extra, memory if i == 0 else None)
-        for i, case in enumerate(cases)
+        {"error": f"{type(found).__name__}: {found}"}
+        if isinstance(found, Exception)
+        else _entry(found, {name[1:]: t for name, t in times.items() if name[0] == i}, i == 0)
+        for i, found in enumerate(ready)
     ]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ready:
+    """A case that is compiled and warm."""
+
+    case: Case
+    ours: Ours
+    memory: float  # peak above what was there with the data, MB
+    extra: dict[str, int]  # steps of the longer epochs of each twin, but one
+
+    def runs(self) -> dict[tuple[str, ...], Callable[[], float]]:
+        """What is timed, by side."""
+        found: dict[tuple[str, ...], Callable[[], float]] = {("mvrc",): self.ours.step}
+        for side, epoch in self.ours.built.twins.items():
+            found[side, "short"] = functools.partial(_wall, epoch, 1)
+            found[side, "long"] = functools.partial(_wall, epoch, 1 + self.extra[side])
+        return found
+
+
+def _prepare(case: Case, sides: tuple[str, ...]) -> Ready:
+    data = draw(case)
+    before, _ = child.resident()
+    built = build(case, data, sides)
+    ours = Ours(case, built)
+    memory = child.resident()[1] - before
+    extra = {side: extra_steps(epoch) for side, epoch in built.twins.items()}
+    return Ready(case, ours, memory, extra)
 
 
 def _wall(epoch: Callable[[int], Any], steps: int) -> float:
@@ -82,20 +111,18 @@ def _wall(epoch: Callable[[int], Any], steps: int) -> float:
     return time.perf_counter() - start
 
 
-def _entry(
-    case: Case, ours: Ours, i: int, times: Any, extra: dict[Any, int], memory: float | None
-) -> dict[str, Any]:
-    step = {"mvrc": times[i, "mvrc"]}
-    for side in ours.built.twins:
-        long, short = times[i, side, "long"], times[i, side, "short"]
-        step[side] = long.slope(short, extra[i, side])
+def _entry(ready: Ready, times: dict[Any, Spread], first: bool) -> dict[str, Any]:
+    built = ready.ours.built
+    step = {"mvrc": times["mvrc",]}
+    for side, extra in ready.extra.items():
+        step[side] = times[side, "long"].slope(times[side, "short"], extra)
     return {
-        "case": dataclasses.asdict(case),
+        "case": dataclasses.asdict(ready.case),
         "step": {side: dataclasses.asdict(t.times(1e6)) for side, t in step.items()},
-        "samples": ours.samples / ours.built.steps / step["mvrc"].median,
-        "compile": ours.compile,
-        "memory": memory,
-        "data": ours.built.megabytes,
+        "samples": ready.ours.samples / built.steps / step["mvrc"].median,
+        "compile": ready.ours.compile,
+        "memory": ready.memory if first else None,
+        "data": built.megabytes,
     }
 
 

@@ -16,7 +16,7 @@ def run(full: bool) -> Iterator[Row]:
         note=f"500 rows, 2 epochs in {free['seconds']:.1f} s; compilation counted in; one p × d "
         f"matrix alone has 72 MB, a batch of them 1,600 MB",
     )  # fmt: skip
-    for kind, demand in (("aligned", 1.25), ("plain", None)):
+    for kind, demand in (("aligned", 1.25), ("plain", None))[: 2 if full else 1]:
         found = child.run("rows", kind)
         work = (
             f"one epoch with default sizes {found['seconds']:.1f} s" if demand else "objective only"

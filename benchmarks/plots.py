@@ -14,13 +14,6 @@ COLOURS = {
     "mvrc": "#0072b2", sides.PLAIN: "#999999", sides.TUNED: "#cc79a7",
     sides.NUMBA: "#d55e00", sides.TORCH: "#009e73",
 }  # fmt: skip
-AXES = {
-    "n": "samples n",
-    "d": "unknowns d",
-    "batch": "batch size (samples)",
-    "p": "outputs p of g",
-    "seeds": "seeds",
-}
 
 
 def draw(kind: str, measured: list[Measured]) -> list[tuple[str, str]]:
@@ -76,7 +69,7 @@ def _steps(measured: list[Measured]) -> Any:
 
 
 def _scaling(measured: list[Measured]) -> Any:
-    groups = [group for group in AXES if len(_longest(measured, group)) > 1]
+    groups = [group for group in grid.AXES if len(_longest(measured, group)) > 1]
     if not groups:
         return None
     columns = min(3, len(groups))
@@ -110,7 +103,7 @@ def _axis(ax: Any, group: str, found: dict[str, list[Measured]]) -> None:
         if len(pairs) > 1:
             ax.plot(*zip(*pairs, strict=True), marker="s", ms=3, lw=1, color=COLOURS[side],
                     label=f"{side}, {next(iter(found))}")  # fmt: skip
-    ax.set(xscale="log", yscale="log", xlabel=AXES[group], ylabel="µs a step (best)")
+    ax.set(xscale="log", yscale="log", xlabel=grid.AXES[group], ylabel="µs a step (best)")
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * (high / low) ** 0.45)  # room for the legend
     ax.legend(fontsize=7, frameon=False, loc="upper left")

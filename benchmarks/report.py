@@ -10,7 +10,7 @@ import dataclasses
 import json
 from typing import Any
 
-from benchmarks import plots, sides
+from benchmarks import grid, plots, sides
 from benchmarks.case import Case
 from benchmarks.child import ROOT
 from benchmarks.row import Measured, Row
@@ -173,7 +173,7 @@ def _cases(group: str, cases: list[Measured]) -> str:
         ours = m.step["mvrc"]
         ratios = [m.ratio(side) for side in twins]
         cells = [
-            _name(group, m),
+            grid.label(group, Case(**m.case)),
             f"{ours['best']:,.1f}", f"{ours['median']:,.1f}", f"{m.samples:,.2g}",
             "–" if m.compile is None else f"{m.compile:.1f}",
             "–" if m.memory is None else f"{m.memory:,.0f}",
@@ -181,14 +181,3 @@ def _cases(group: str, cases: list[Measured]) -> str:
         ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def _name(group: str, measured: Measured) -> str:
-    """A case by what its table varies."""
-    case = Case(**measured.case)
-    if group in ("method", "application"):
-        return f"{case.method if group == 'method' else case.problem}, {case.dtype}"
-    if group in ("step", "sampling", "jacobian"):
-        return case.words
-    form = {"auto": "", "matrix": ", matrix", "free": ", matrix-free"}[case.jacobian]
-    return f"{group} = {getattr(case, group):,}, {case.dtype}{form}"

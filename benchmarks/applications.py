@@ -85,3 +85,11 @@ PROBLEMS: dict[str, Callable[[str], Made]] = {
     "sparse additive with splines, 20,000 × 64": _splines,
     "neighbour embedding, 1,797 points": _embedding,
 }
+
+# One of each kind, for the short run.
+SHORT = (
+    "mean–CVaR, 24,452 × 30",
+    "Bellman residual, 400 states, two levels",
+    "sparse additive, 5,000 × 100",
+    "neighbour embedding, 1,797 points",
+)

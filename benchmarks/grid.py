@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import mvrc
-from benchmarks import applications, child, fit, sides
+from benchmarks import applications, child, fit, problems, sides
 from benchmarks.case import Case
 from benchmarks.row import Measured, Ratio, Row
 
@@ -24,7 +24,9 @@ DTYPES = ("float64", "float32")
 TWIN_ROWS = 10**6  # beyond, the twins' full pass drowns their steps
 LINEAR = 1.15  # the largest exponent that is called linear
 
-BATCHES = (1, 16, 256, 1024, 4096)
+ROWS = (10**3, problems.ROWS, 10**5)
+ALL_ROWS = tuple(10**k for k in range(3, 8))
+BATCHES = (1, 256, 1024, 4096)
 ALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 WIDTHS = (10, 30, 100, 1000)
 ALL_WIDTHS = (10, 30, 100, 300, 1000, 3000, 10_000)
@@ -38,11 +40,7 @@ def groups(full: bool) -> dict[str, list[Case]]:
     vary = dataclasses.replace
     dtypes = DTYPES if full else DTYPES[:1]
     tables = {
-        "n": [
-            vary(base, n=10**k, dtype=dtype)
-            for dtype in dtypes
-            for k in (range(3, 8) if full else (3, 5, 6))
-        ],
+        "n": [vary(base, n=n, dtype=t) for t in dtypes for n in (ALL_ROWS if full else ROWS)],
         "d": [vary(base, d=d, dtype=t) for t in dtypes for d in (ALL_WIDTHS if full else WIDTHS)],
         "batch": [
             vary(base, batch=b, dtype=t) for t in dtypes for b in (ALL_BATCHES if full else BATCHES)
@@ -53,19 +51,17 @@ def groups(full: bool) -> dict[str, list[Case]]:
             for form in (("matrix", "free") if full else ("free",))
             for p in (ALL_OUTPUTS if full else OUTPUTS)
         ],
-        "seeds": [
-            vary(base, seeds=s, dtype=t) for t in dtypes for s in ((1, 4, 32) if full else (1, 32))
-        ],
         "method": [
             vary(base, method=name, dtype=t, whole=True) for t in dtypes for name in mvrc.METHODS
         ],
         "application": [
             Case(name, batch=0, dtype=dtype, whole=True)
             for dtype in dtypes
-            for name in applications.PROBLEMS
+            for name in (applications.PROBLEMS if full else applications.SHORT)
         ],
     }  # fmt: skip
     if full:
+        tables["seeds"] = [vary(base, seeds=s, dtype=t) for t in DTYPES for s in (1, 4, 32)]
         tables["sampling"] = [vary(base, sampling="reshuffled", dtype=t) for t in DTYPES]
     return tables
 

@@ -22,6 +22,7 @@ AXES = {
 FORMS = {"auto": "", "matrix": ", matrix", "free": ", matrix-free"}
 DTYPES = ("float64", "float32")
 TWIN_ROWS = 10**6  # beyond, the twins' full pass drowns their steps
+FIRST = {"batch": 256, "d": 30, "p": 30}  # below, the fixed cost of a step hides the growth
 LINEAR = 1.15  # the largest exponent that is called linear
 
 ROWS = (10**3, problems.ROWS, 10**5)
@@ -132,11 +133,9 @@ def _exponents(group: str, done: list[Measured]) -> Iterator[Row]:
     keys = sorted({(m.case["dtype"], m.case["jacobian"]) for m in done}, reverse=True)
     for dtype, form in keys:
         line = [m for m in done if (m.case["dtype"], m.case["jacobian"]) == (dtype, form)]
-        line = [m for m in line if m.case[group] >= _first(group)]
-        if len(line) < 2:
+        exponent, sizes = growth(group, line)
+        if len(sizes) < 2:
             continue
-        sizes = [m.case[group] for m in line]
-        exponent = fit.exponent(sizes, [m.step["mvrc"]["best"] for m in line])
         words = f"cost of a step ~ {group}^{exponent:.2f}"
         yield Row(
             f"{words}, {dtype}{FORMS[form]}", exponent, "",
@@ -146,9 +145,13 @@ def _exponents(group: str, done: list[Measured]) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _first(group: str) -> int:
-    """From where on a growth is fitted: below, the fixed cost of a step hides it."""
-    return {"batch": 256, "d": 30}.get(group, 1)
+def growth(group: str, line: list[Measured]) -> tuple[float, list[int]]:
+    """The exponent along a line of cases, and the sizes over which it is fitted."""
+    line = [m for m in line if m.case[group] >= FIRST.get(group, 1)]
+    sizes = [m.case[group] for m in line]
+    if len(sizes) < 2:
+        return float("nan"), sizes
+    return fit.exponent(sizes, [m.step["mvrc"]["best"] for m in line]), sizes
 
 
 def _effects(group: str) -> str:
@@ -156,8 +159,8 @@ def _effects(group: str) -> str:
     return {
         "n": "the rows leave the caches one after the other, so a gather waits longer",
         "d": "the rows of a batch leave a second-level cache of 512 kB at d = 250 in float64",
-        "batch": "below 256 the fixed cost of a step shows",
-        "p": "below p ≈ d the fixed cost of a step shows",
+        "batch": "below, the fixed cost of a step shows",
+        "p": "below, the fixed cost of a step shows",
         "seeds": "the fixed cost of a step is shared by the seeds",
     }[group]
 
@@ -176,6 +179,8 @@ def label(group: str, case: Case) -> str:
     """A case by what its table varies."""
     if group in ("method", "application"):
         return f"{case.method if group == 'method' else case.problem}, {case.dtype}"
+    if group == "jacobian":
+        return f"{case.problem}, p·d = {case.p} × {case.d}{FORMS[case.jacobian]}"
     if group in AXES:
         return f"{group} = {getattr(case, group):,}, {case.dtype}{FORMS[case.jacobian]}"
-    return case.words
+    return f"{case.sampling}, {case.dtype}"

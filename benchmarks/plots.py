@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import fit, grid, sides
+import numpy as np
+
+from benchmarks import grid, sides
 from benchmarks.case import Case
 from benchmarks.child import ROOT
 from benchmarks.row import Measured
@@ -50,7 +52,7 @@ def _figure(*shape: int, size: tuple[float, float]) -> tuple[Any, Any]:
 
 def _steps(measured: list[Measured]) -> Any:
     """Bars of µs a small step of the portfolio problem."""
-    cases = {Case(**m.case).words: m.step for m in measured if m.group == "step"}
+    cases = {grid.label("step", Case(**m.case)): m.step for m in measured if m.group == "step"}
     if not cases:
         return None
     figure, axes = _figure(1, len(cases), size=(3.2 * len(cases), 2.6))
@@ -72,13 +74,15 @@ def _scaling(measured: list[Measured]) -> Any:
     groups = [group for group in grid.AXES if len(_longest(measured, group)) > 1]
     if not groups:
         return None
-    columns = min(3, len(groups))
+    columns = 2 if len(groups) <= 4 else 3
     height = -(-len(groups) // columns)
-    figure, axes = _figure(height, columns, size=(3.9 * columns, 3.3 * height))
+    figure, axes = _figure(height, columns, size=(4.2 * columns, 3.3 * height))
     for ax, group in zip(axes.flat, groups, strict=False):
         _axis(ax, group, grid.lines(measured, group))
     for ax in axes.flat[len(groups) :]:
         ax.set_visible(False)
+    for row in axes:
+        row[0].set_ylabel("µs a step (best)")
     return figure
 
 
@@ -93,7 +97,7 @@ def _axis(ax: Any, group: str, found: dict[str, list[Measured]]) -> None:
         sizes = [m.case[group] for m in line]
         times = [m.step["mvrc"]["best"] for m in line]
         if len(line) > 1:
-            growth = f"{group}$^{{{fit.exponent(sizes, times):.2f}}}$"
+            growth = f"{group}$^{{{grid.growth(group, line)[0]:.2f}}}$"
             ax.plot(sizes, times, style, marker="o", ms=3, color=COLOURS["mvrc"],
                     label=f"mvrc, {label}: ~ {growth}")  # fmt: skip
     first = next(iter(found.values()))
@@ -103,9 +107,12 @@ def _axis(ax: Any, group: str, found: dict[str, list[Measured]]) -> None:
         if len(pairs) > 1:
             ax.plot(*zip(*pairs, strict=True), marker="s", ms=3, lw=1, color=COLOURS[side],
                     label=f"{side}, {next(iter(found))}")  # fmt: skip
-    ax.set(xscale="log", yscale="log", xlabel=grid.AXES[group], ylabel="µs a step (best)")
+    ax.set(xscale="log", yscale="log", xlabel=grid.AXES[group])
     low, high = ax.get_ylim()
-    ax.set_ylim(low, high * (high / low) ** 0.45)  # room for the legend
+    low = 10 ** np.floor(np.log10(low))
+    ax.set_ylim(low, high * (high / low) ** 0.5)  # room for the legend
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_formatter("")
     ax.legend(fontsize=7, frameon=False, loc="upper left")
 
 
@@ -116,7 +123,7 @@ def _jacobian(measured: list[Measured]) -> Any:
         if m.group == "jacobian":
             key = (m.case["problem"], m.case["p"] * m.case["d"])
             times.setdefault(key, {})[m.case["jacobian"]] = m.step["mvrc"]["best"]
-    if len(times) < 2:
+    if len(times) < 6:  # no picture of a line yet
         return None
     from mvrc.estimators.base import MATRIX_LIMIT
 
@@ -135,5 +142,6 @@ def _jacobian(measured: list[Measured]) -> Any:
     ax.axvline(MATRIX_LIMIT, color="#999999", lw=1, ls=":", label='"auto" switches')
     ax.set(xscale="log", yscale="log", xlabel="p·d, entries of the Jacobian",
            ylabel="time of a step,\nmatrix / matrix-free")  # fmt: skip
+    ax.yaxis.set_major_formatter("{x:,g}")
     ax.legend(fontsize=8, frameon=False, loc="upper left")
     return figure

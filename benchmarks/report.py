@@ -38,11 +38,12 @@ before and {load_after:.1f} after the run (1 is one busy core, so more than this
 that the machine was shared).
 **Versions:** {versions}.
 
-### Demands, {command}
+### Demands and ratios, {command}
 
 {demands}
 """
 
+MISSING = "–"
 GROUPS = {
     "step": "The portfolio step",
     "n": "Samples n",
@@ -162,22 +163,23 @@ def _section(name: str, found: dict[str, Any]) -> str:
 
 
 def _cases(group: str, cases: list[Measured]) -> str:
-    """A table of cases; a column for each twin that was measured."""
-    twins = [side for side in sides.ALL if any(side in m.step for m in cases)]
-    heads = [
-        "", "µs a step, best", "median", "samples a second", "compilation, s", "memory, MB",
-        *(f"{side} / mvrc" for side in twins),
-    ]  # fmt: skip
-    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
-    for m in cases:
-        ours = m.step["mvrc"]
-        ratios = [m.ratio(side) for side in twins]
-        cells = [
-            grid.label(group, Case(**m.case)),
-            f"{ours['best']:,.1f}", f"{ours['median']:,.1f}", f"{m.samples:,.2g}",
-            "–" if m.compile is None else f"{m.compile:.1f}",
-            "–" if m.memory is None else f"{m.memory:,.0f}",
-            *("–" if r is None else f"{r.best:.1f} x" for r in ratios),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    """A table of cases, with the columns that were measured."""
+    columns: dict[str, list[str]] = {
+        "": [grid.label(group, Case(**m.case)) for m in cases],
+        "µs a step, best": [f"{m.step['mvrc']['best']:,.1f}" for m in cases],
+        "median": [f"{m.step['mvrc']['median']:,.1f}" for m in cases],
+        "million samples a second": [f"{1e-6 * m.samples:,.3g}" for m in cases],
+        "compilation, s": [_cell(m.compile, ".1f") for m in cases],
+        "memory, MB": [_cell(m.memory, ",.0f") for m in cases],
+    }
+    for side in sides.ALL:
+        ratios = [m.ratio(side) for m in cases]
+        columns[f"{side} / mvrc"] = [_cell(r and r.best, ".1f", " x") for r in ratios]
+    columns = {head: cells for head, cells in columns.items() if set(cells) != {MISSING}}
+    lines = [" | ".join(columns), "---" + "|---:" * (len(columns) - 1)]
+    lines += [" | ".join(cells) for cells in zip(*columns.values(), strict=True)]
+    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+
+
+def _cell(value: float | None, shape: str, unit: str = "") -> str:
+    return MISSING if value is None else f"{value:{shape}}{unit}"

@@ -111,8 +111,8 @@ def _all(full: bool) -> int:
     seconds = time.perf_counter() - start
     load = {"load_before": before, "load_after": os.getloadavg()[0]}
     facts = machine.facts() | {"seconds": seconds} | load
-    report.write("full" if full else "quick", report.section(*found, facts))
     print(report.table(found.rows))
+    report.write("full" if full else "quick", report.section(*found, facts))
     verdicts = [row.verdict for row in found.rows if row.verdict]
     print(f"{verdicts.count('FAIL')} of {len(verdicts)} demands not met; {seconds:.0f} s.")
     slower = guard.compare(found.ratios, facts)

@@ -17,10 +17,13 @@ LIMIT = 300  # seconds; a child that takes longer has failed
 def run(module: str, *arguments: str) -> Any:
     """`python -m benchmarks.<module>` without any cache of the surrounding environment."""
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"benchmarks.{module} took more than {LIMIT} s.") from None
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
         raise RuntimeError(f"benchmarks.{module} failed: {last[0]}")

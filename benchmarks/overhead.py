@@ -44,7 +44,7 @@ def run(full: bool) -> Iterator[Row]:
             most=1.05 if name == ON else None,
             note=f"{1e3 * times[name].best:.0f} ms and {1e3 * times[OFF].best:.0f} ms of wall time "
             f"(best); medians {ratio.median:.2f} x"
-            + ("; a row and a file for each epoch" if name == ON else "")
+            + ("; a row for each epoch, the checkpoint as by default" if name == ON else "")
             + ("" if bar else "; without the bar, rich is not installed"),
         )  # fmt: skip
 

@@ -143,5 +143,5 @@ def _jacobian(measured: list[Measured]) -> Any:
     ax.set(xscale="log", yscale="log", xlabel="p·d, entries of the Jacobian",
            ylabel="time of a step,\nmatrix / matrix-free")  # fmt: skip
     ax.yaxis.set_major_formatter("{x:,g}")
-    ax.legend(fontsize=8, frameon=False, loc="upper left")
+    ax.legend(fontsize=8, framealpha=1, edgecolor="white", loc="upper left")
     return figure

@@ -13,7 +13,7 @@ import numpy as np
 K = TypeVar("K", bound=Hashable)
 
 SLOPE_SECONDS = 0.02  # the least time of the steps whose slope is taken
-MOST_STEPS = 20_000
+MOST_STEPS = 200_000
 
 
 @dataclasses.dataclass(frozen=True)

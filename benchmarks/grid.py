@@ -78,12 +78,13 @@ def run(full: bool) -> Iterator[Measured | Ratio | Row]:
         done: list[Measured] = []
         together = not full and group in ("method", "application")
         for some in [cases] if together else [[case] for case in cases]:
-            print(f"  {group}: {_words(some)}", file=sys.stderr, flush=True)
+            print(f"  {group}: {_words(group, some)}", file=sys.stderr, flush=True)
+            new = not known.keys() & set(some)
             for found in _measure(group, some, full, known):
                 if isinstance(found, Measured):
                     done.append(found)
+                    yield from _ratio(found) if new else ()
                 yield found
-        yield from _ratios(done)
         yield from _exponents(group, done)
 
 
@@ -108,8 +109,8 @@ def _measure(
             yield Measured(group, **entry | ({} if alone else {"memory": None}))
 
 
-def _words(cases: list[Case]) -> str:
-    return cases[0].words if len(cases) == 1 else f"{len(cases)} in turns"
+def _words(group: str, cases: list[Case]) -> str:
+    return label(group, cases[0]) if len(cases) == 1 else f"{len(cases)} in turns"
 
 
 def _twins(case: Case, full: bool) -> tuple[str, ...]:
@@ -118,12 +119,11 @@ def _twins(case: Case, full: bool) -> tuple[str, ...]:
     return sides.ALL if full else (sides.PLAIN,)
 
 
-def _ratios(done: list[Measured]) -> Iterator[Ratio]:
-    for measured in done:
-        ratio = measured.ratio(sides.PLAIN)
-        if ratio is not None:
-            name = f"step, {label(measured.group, Case(**measured.case))}"
-            yield Ratio(name, ratio.best, ratio.median)
+def _ratio(measured: Measured) -> Iterator[Ratio]:
+    ratio = measured.ratio(sides.PLAIN)
+    if ratio is not None:
+        name = f"step, {label(measured.group, Case(**measured.case))}"
+        yield Ratio(name, ratio.best, ratio.median)
 
 
 def _exponents(group: str, done: list[Measured]) -> Iterator[Row]:

@@ -41,11 +41,11 @@ def groups(full: bool) -> dict[str, list[Case]]:
     vary = dataclasses.replace
     dtypes = DTYPES if full else DTYPES[:1]
     tables = {
-        "n": [vary(base, n=n, dtype=t) for t in dtypes for n in (ALL_ROWS if full else ROWS)],
         "d": [vary(base, d=d, dtype=t) for t in dtypes for d in (ALL_WIDTHS if full else WIDTHS)],
         "batch": [
             vary(base, batch=b, dtype=t) for t in dtypes for b in (ALL_BATCHES if full else BATCHES)
         ],
+        "n": [vary(base, n=n, dtype=t) for t in dtypes for n in (ALL_ROWS if full else ROWS)],
         "p": [
             Case("wide", 2_000, p=p, jacobian=form, dtype=dtype)
             for dtype in dtypes

@@ -40,7 +40,7 @@ def falls(before: Ratios, now: Ratios, limit: float = FALL) -> list[str]:
 
 
 def compare(ratios: list[Ratio], facts: dict[str, Any]) -> list[str]:
-    """What is to be printed first, and then the sentences of `falls` against the baseline."""
+    """Print what a reader must know of the comparison; return the sentences of `falls`."""
     if not BASELINE.exists():
         print("There is no baseline; `python -m benchmarks --accept` makes this run one.")
         return []
@@ -52,7 +52,10 @@ def compare(ratios: list[Ratio], facts: dict[str, Any]) -> list[str]:
     missing = [name for name in stored["ratios"] if name not in now]
     if missing:
         print(f"Not measured in this run, so not compared: {'; '.join(missing)}.")
-    return falls(stored["ratios"], now)
+    slower = falls(stored["ratios"], now)
+    if not slower:
+        print(f"No speed fell by more than {100 * FALL:.0f} % against the baseline.")
+    return slower
 
 
 def as_ratios(ratios: list[Ratio]) -> dict[str, dict[str, float]]:

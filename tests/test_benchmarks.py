@@ -64,7 +64,7 @@ def test_an_accepted_run_is_what_the_next_is_compared_with(tmp_path, monkeypatch
     guard.accept(report.section([], [], ratios, FACTS))
     assert json.loads(guard.BASELINE.read_text())["machine"]["cpu"] == "a"
     assert guard.compare(ratios, FACTS) == []
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "No speed fell by more than 20 % against the baseline.\n"
     slower = [Ratio("small step, float64", 4.55, 4.0)]
     (sentence,) = guard.compare(slower, FACTS | {"cpu": "b"})
     assert "50 % slower" in sentence

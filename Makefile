@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
 
-.PHONY: help demo test test-all bench docs lint clean
+.PHONY: help demo test test-all bench bench-full docs lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,11 @@ lint: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.bench  ## speed against the NumPy twin, compile time, memory
+bench: .venv/.bench  ## speed, compile time, memory in 5 minutes; fails if a speed has fallen
 	$(BIN)/python -m benchmarks
+
+bench-full: .venv/.bench  ## the same over all sizes, in half an hour
+	$(BIN)/python -m benchmarks --full
 
 docs: .venv/.docs  ## build site/ from docs/
 	$(BIN)/python -c "from mvrc.methods.table import write; write('docs/methods.md')"

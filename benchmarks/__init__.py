@@ -1,13 +1,27 @@
 """Benchmarks: `python -m benchmarks` measures every demand on speed and memory in one run.
 
-    problems.py   the problems that are timed
-    twin.py       the same algorithm in plain NumPy
-    step.py       a small step against the twin
-    startup.py    compilation, first epoch, warm cache   (child: first_run.py)
-    seeds.py      ten vmapped seeds against one
-    memory.py     matrix-free and ten million rows        (children: free.py, rows.py)
+What is run:
+    problems.py, applications.py   the problems that are timed
+    twin.py, numba_twin.py, torch_twin.py, wide_twin.py   the same algorithm by hand; sides.py
+        says which of them a problem has
+    case.py       one point of the grid: sizes, dtype, form of the Jacobian, seeds, method
+    timing.py     runs in turns, best and median
+
+Parts, each with `run(full)` that yields rows, cases and ratios (row.py):
+    step.py       a small step against all twins
+    startup.py    imports, compilation, warm cache          (children: imports.py, first_run.py)
+    pairs.py      two cases in turns: n, dtypes, seeds      (child: measure.py)
+    bandwidth.py  a full pass against a NumPy sum           (child: full_pass.py)
+    jacobian.py   matrix against matrix-free                (child: measure.py)
+    memory.py     matrix-free and ten million rows          (children: free.py, rows.py)
     overhead.py   history, progress bar and checkpoint
-    row.py, child.py, report.py   a line of the table, subprocesses, the table and its page
+    grid.py       every axis, method and application        (child: measure.py); fit.py: exponents
+    peers.py      applications against scikit-learn and skfolio, in the full run
+
+What is made of it:
+    report.py, plots.py, machine.py   results.json, docs/performance.md and its plots
+    guard.py      speeds against baseline.json
+    child.py      subprocesses
 
 This file imports nothing, so that a child can start its clock before any other import.
 """

@@ -1,81 +1,95 @@
-"""Applications against what a user would take instead, in turns in one process."""
+"""The applications as they are timed: seeded data of the usual size, problem and start."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.row import Row
+import mvrc
+from benchmarks import problems
+
+Made = tuple[mvrc.Composition, Any]
 
 
-def rows() -> Iterator[Row]:
-    """The rows of this part; nothing where the other library is not installed."""
-    warnings.simplefilter("ignore")
-    yield from _embedding()
-    yield from _portfolios()
+def _variance(dtype: str) -> Made:
+    from mvrc.applications import mean_variance
+
+    data = problems.returns(dtype=np.dtype(dtype))
+    return mean_variance(data, 0.2, 0.01), np.zeros(data.shape[1], dtype)
 
 
-def _embedding() -> Iterator[Row]:
-    from sklearn.datasets import load_digits
-    from sklearn.manifold import TSNE, trustworthiness
+def _semideviation(dtype: str) -> Made:
+    from mvrc.applications import mean_semideviation
 
-    from mvrc.applications import StochasticNeighborEmbedding
-
-    X, _ = load_digits(return_X_y=True)
-    first, ours = _time(lambda: StochasticNeighborEmbedding(random_state=0).fit_transform(X))
-    again, _ = _time(lambda: StochasticNeighborEmbedding(random_state=0).fit_transform(X))
-    other, theirs = _time(lambda: TSNE(random_state=0).fit_transform(X))
-    good, best = (trustworthiness(X, E, n_neighbors=5) for E in (ours, theirs))
-    yield Row(
-        "embedding of 1,797 digits: time by scikit-learn's TSNE", first / other, "x", most=1,
-        note=f"{first:.1f} s with compilation ({again:.1f} s again) against {other:.1f} s",
-    )  # fmt: skip
-    yield Row(
-        "embedding of 1,797 digits: trustworthiness below TSNE", best - good, "", most=0.03,
-        note=f"{good:.4f} against {best:.4f}, five neighbours",
-    )  # fmt: skip
+    data = problems.returns(dtype=np.dtype(dtype))
+    d = data.shape[1]
+    return mean_semideviation(data), np.full(d, 1 / d, dtype)
 
 
-def _portfolios() -> Iterator[Row]:
-    from skfolio import RiskMeasure
-    from skfolio.optimization import MeanRisk, ObjectiveFunction
+def _cvar(dtype: str) -> Made:
+    from mvrc.applications import mean_cvar
 
-    from mvrc.applications import MeanCVaRPortfolio, MeanSemideviationPortfolio
-    from mvrc.datasets import simulate_industry, sp500
-
-    data = {"sp500": sp500().values, "14,640 × 30": simulate_industry(n=14640).values}
-    models = {
-        "mean–CVaR": (MeanCVaRPortfolio, RiskMeasure.CVAR),
-        "mean–semideviation": (MeanSemideviationPortfolio, RiskMeasure.SEMI_DEVIATION),
-    }
-    for title, (kind, measure) in models.items():
-        for name, returns in data.items():
-            first, model = _time(lambda kind=kind, R=returns: kind().fit(R))
-            again, _ = _time(lambda kind=kind, R=returns: kind().fit(R))
-            peer = MeanRisk(
-                risk_measure=measure,
-                objective_function=ObjectiveFunction.MAXIMIZE_UTILITY,
-                risk_aversion=1.0,
-            )
-            other, peer = _time(lambda peer=peer, R=returns: peer.fit(R))
-            ours = model.score(returns)
-            model.weights_ = np.asarray(peer.weights_)
-            best = model.score(returns)
-            yield Row(
-                f"{title}, {name}: loss of utility against skfolio", (best - ours) / abs(best), "",
-                most=1e-3, note="relative, without smoothing, both at their defaults",
-            )  # fmt: skip
-            yield Row(
-                f"{title}, {name}: time by skfolio's", again / other, "x",
-                note=f"{again:.2f} s ({first:.2f} s the first time) against {other:.2f} s",
-            )  # fmt: skip
+    data = problems.returns(dtype=np.dtype(dtype))
+    d = data.shape[1]
+    return mean_cvar(data), {"weights": np.full(d, 1 / d, dtype), "threshold": np.zeros((), dtype)}
 
 
-def _time(run: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = run()
-    return time.perf_counter() - start, result
+def _bellman(form: str) -> Callable[[str], Made]:
+    def make(dtype: str) -> Made:
+        from mvrc.applications import bellman
+        from mvrc.datasets import random_mdp
+
+        chain = random_mdp(400, 10)
+        arrays = (chain.transition, chain.rewards, chain.features)
+        problem = bellman(*(a.astype(dtype) for a in arrays), chain.gamma, form)
+        return problem, np.zeros(10, dtype)
+
+    return make
+
+
+def _additive(dtype: str) -> Made:
+    from mvrc.applications import sparse_additive
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5_000, 100)).astype(dtype)
+    return sparse_additive(X, np.abs(X[:, 0])), np.full(100, 0.01, dtype)
+
+
+def _splines(dtype: str) -> Made:
+    from mvrc.applications import sparse_additive_convex
+
+    rng = np.random.default_rng(0)
+    B = rng.standard_normal((20_000, 64)).astype(dtype)
+    groups = np.repeat(np.arange(8), 8)
+    return sparse_additive_convex(B, B[:, 0].copy(), groups, 0.1), np.zeros(64, dtype)
+
+
+def _embedding(dtype: str) -> Made:
+    from mvrc.applications import neighbor_embedding
+
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((1_797, 64)).astype(dtype)
+    problem = neighbor_embedding(points, perplexity=30, keep=90)
+    return problem, (0.1 * rng.standard_normal((1_797, 2))).astype(dtype)
+
+
+PROBLEMS: dict[str, Callable[[str], Made]] = {
+    "mean–variance, 24,452 × 30": _variance,
+    "mean–semideviation, 24,452 × 30": _semideviation,
+    "mean–CVaR, 24,452 × 30": _cvar,
+    "Bellman residual, 400 states": _bellman("one-level"),
+    "Bellman residual, 400 states, two levels": _bellman("two-level"),
+    "sparse additive, 5,000 × 100": _additive,
+    "sparse additive with splines, 20,000 × 64": _splines,
+    "neighbour embedding, 1,797 points": _embedding,
+}
+
+# One of each kind, for the short run.
+SHORT = (
+    "mean–CVaR, 24,452 × 30",
+    "Bellman residual, 400 states, two levels",
+    "sparse additive, 5,000 × 100",
+    "neighbour embedding, 1,797 points",
+)

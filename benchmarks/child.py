@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -10,18 +11,39 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 300  # seconds; a child that takes longer has failed
 
 
-def run(module: str, *arguments: str) -> dict[str, Any]:
+def run(module: str, *arguments: str) -> Any:
     """`python -m benchmarks.<module>` without any cache of the surrounding environment."""
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"benchmarks.{module} took more than {LIMIT} s.") from None
     if done.returncode:
-        raise RuntimeError(f"benchmarks.{module} failed:\n{done.stderr}")
+        last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
+        raise RuntimeError(f"benchmarks.{module} failed: {last[0]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(cases: list[Any], sides: tuple[str, ...], seconds: float) -> list[dict[str, Any]]:
+    """Cases in turns in one child; an entry each, as `measure.py` has it."""
+    fields = [dataclasses.asdict(case) for case in cases]
+    asked = {"cases": fields, "sides": sides, "seconds": seconds}
+    return run("measure", json.dumps(asked))
+
+
+def measure_all(cases: list[Any], seconds: float) -> list[dict[str, Any]]:
+    """The same without twins, for a comparison that needs every case."""
+    entries = measure(cases, (), seconds)
+    for entry in entries:
+        if "error" in entry:
+            raise RuntimeError(entry["error"])
+    return entries
 
 
 def resident() -> tuple[float, float]:

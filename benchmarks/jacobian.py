@@ -1,37 +1,64 @@
-"""The Jacobian as a matrix against matrix-free, over p·d: where "auto" should switch."""
+"""The Jacobian as a matrix against matrix-free, over p·d: whether "auto" switches where it pays."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
-import jax.numpy as jnp
-import numpy as np
+from benchmarks import child
+from benchmarks.case import Case
+from benchmarks.row import Measured, Row
+from benchmarks.timing import Spread
 
-import mvrc
-from benchmarks.row import Row
+SIZES = ((1, 10), (2, 30), (32, 32))
+ALL_SIZES = (
+    (1, 10), (2, 10), (1, 30), (2, 30), (4, 30), (8, 30), (32, 32), (2, 1000), (128, 128),
+    (30, 1000), (1000, 100),
+)  # fmt: skip
+FORMS = ("matrix", "free")
+LOSS = 1.2  # of "auto" against the faster form
 
-SIZES = ((2, 30), (8, 30), (32, 32), (8, 512), (128, 128))
-STEPS, EPOCHS = 51, 6
 
-
-def rows() -> Iterator[Row]:
-    """g(x, a) = tanh(W(a∘x)), 2,000 rows, batch 64; the best epoch of each form."""
-    rng = np.random.default_rng(0)
-    for p, d in SIZES:
-        data = rng.standard_normal((2_000, d)) / d**0.5
-        mix = rng.standard_normal((p, d)) / d**0.5
-        problem = mvrc.Composition(
-            lambda x, a, mix=mix: jnp.tanh(mix @ (a * x)), lambda y: jnp.sum(y**2) - y[0], data
-        )
-        step = {form: _step(problem, d, form) for form in ("matrix", "free")}
+def run(full: bool) -> Iterator[Row | Measured]:
+    """g(x, a) = tanh(W(a∘x)) and the portfolio's own g, batch 64; both forms in turns."""
+    found: list[tuple[int, Spread, str]] = []
+    wide = [Case("wide", 2_000, d, p, 64) for p, d in (ALL_SIZES if full else SIZES)]
+    cases = [Case(batch=64), *wide]
+    forms = [dataclasses.replace(case, jacobian=form) for case in cases for form in FORMS]
+    entries = child.measure_all(forms, 20.0 if full else 2.0)
+    yield from (Measured("jacobian", **entry | {"memory": None}) for entry in entries)
+    steps = [Spread(**entry["step"]["mvrc"]) for entry in entries]
+    for case, matrix, free in zip(cases, steps[::2], steps[1::2], strict=True):
+        ratio = matrix.over(free)
+        size = case.p * case.d
+        title = f"{case.problem}, p·d = {case.p} × {case.d} = {size:,}"
+        found.append((size, ratio, title))
         yield Row(
-            f"p·d = {p} × {d} = {p * d:,}: matrix / matrix-free",
-            step["matrix"] / step["free"], "x",
-            note=f"a step {step['matrix']:.1f} µs and {step['free']:.1f} µs",
+            f"{title}: matrix / matrix-free", ratio.best, "x",
+            note=f"a step {matrix.best:.1f} µs and {free.best:.1f} µs (best); "
+            f"medians {ratio.median:.2f} x",
         )  # fmt: skip
+    yield from _switch(found)
 
 
-def _step(problem: mvrc.Composition, d: int, form: str) -> float:
-    method = mvrc.MVRC(step_size=1e-3, batch_size=64, period=STEPS, jacobian=form)
-    result = mvrc.minimize(problem, np.zeros(d), method, epochs=EPOCHS)
-    return 1e6 * float(np.diff(result.history["seconds"])[1:].min()) / STEPS
+def _switch(found: list[tuple[int, Spread, str]]) -> Iterator[Row]:
+    """Where the matrix-free form wins for good, and what `auto` loses by its limit."""
+    from mvrc.estimators.base import MATRIX_LIMIT
+
+    losing = [size for size, ratio, _ in found if ratio.best < 1]
+    sizes = sorted(size for size, _, _ in found)
+    winning = [size for size in sizes if size > max(losing, default=0)]
+    start = winning[0] if winning else float("nan")
+    losses = {
+        title: 1 / ratio.best if size > MATRIX_LIMIT else ratio.best
+        for size, ratio, title in found
+    }  # fmt: skip
+    worst = max(losses, key=lambda title: losses[title])
+    yield Row(
+        "matrix-free is faster from this p·d on", start, "",
+        note=f"of the sizes measured; auto keeps the matrix up to p·d = {MATRIX_LIMIT}",
+    )  # fmt: skip
+    yield Row(
+        "the form that auto takes / the faster form, at worst", max(1.0, losses[worst]), "x",
+        most=LOSS, note=worst,
+    )  # fmt: skip

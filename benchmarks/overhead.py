@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import io
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 import mvrc
 from benchmarks import problems
 from benchmarks.row import Row
+from benchmarks.timing import Spread, in_turns, wall
 
-EPOCHS, ROUNDS = 50, 4
+EPOCHS = 50
+OFF, ON = "nothing", "history, progress bar and checkpoint"
 
 
-def rows() -> Iterator[Row]:
-    """The rows of this part."""
+def run(full: bool) -> Iterator[Row]:
+    """The rows of this part: each alone, and all together against none."""
     problem = problems.portfolio(problems.returns())
     bar = importlib.util.find_spec("rich") is not None
-    all_off: list[float] = []
-    all_on: list[float] = []
-    for turn in range(ROUNDS + 1):
-        off = _wall(problem, record_every=EPOCHS)
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            on = _wall(problem, record_every=1, progress=bar, checkpoint=folder)
-        if turn:  # the first turn warms up
-            all_off.append(off)
-            all_on.append(on)
-    yield Row(
-        "history, progress, checkpoint on / off", np.median(all_on) / np.median(all_off), "x",
-        note=f"{EPOCHS} epochs: {np.median(all_on):.2f} s and {np.median(all_off):.2f} s of wall "
-        f"time{'' if bar else '; without the bar, rich is not installed'}; a full pass and a file "
-        f"for each epoch",
-    )  # fmt: skip
+    options: dict[str, dict[str, Any]] = {
+        OFF: {"record_every": EPOCHS},
+        "history": {"record_every": 1},
+        "progress bar": {"record_every": EPOCHS, "progress": bar},
+        "checkpoint": {"record_every": EPOCHS, "checkpoint": True},
+        ON: {"record_every": 1, "progress": bar, "checkpoint": True},
+    }
+    runs: dict[str, Callable[[], float]] = {
+        name: functools.partial(_wall, problem, **chosen) for name, chosen in options.items()
+    }
+    in_turns(runs, 0, least=1)  # compile and warm up
+    times = {name: Spread.of(t) for name, t in in_turns(runs, 10.0 if full else 4.0).items()}
+    for name in list(options)[1:]:
+        ratio = times[name].over(times[OFF])
+        yield Row(
+            f"{EPOCHS} epochs with {name} / without", ratio.best, "x",
+            most=1.05 if name == ON else None,
+            note=f"{1e3 * times[name].best:.0f} ms and {1e3 * times[OFF].best:.0f} ms of wall time "
+            f"(best); medians {ratio.median:.2f} x"
+            + ("; a row for each epoch, the checkpoint as by default" if name == ON else "")
+            + ("" if bar else "; without the bar, rich is not installed"),
+        )  # fmt: skip
 
 
-def _wall(problem: mvrc.Composition, **options: object) -> float:
-    start = time.perf_counter()
-    mvrc.minimize(
-        problem, np.zeros(problems.ASSETS), problems.method(), epochs=EPOCHS, **options
-    )  # fmt: skip
-    return time.perf_counter() - start
+def _wall(problem: mvrc.Composition, checkpoint: bool = False, **options: Any) -> float:
+    x0 = np.zeros(problems.ASSETS)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        if checkpoint:
+            options["checkpoint"] = stack.enter_context(tempfile.TemporaryDirectory())
+        return wall(lambda: mvrc.minimize(problem, x0, problems.method(), epochs=EPOCHS, **options))

@@ -1,9 +1,11 @@
-"""The problems that are timed: the paper's portfolio, and a wide one with p = d."""
+"""The problems that are timed: the paper's portfolio, and a wide one with any p and d."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,14 +16,36 @@ PERIOD = math.ceil(ROWS / BATCH)
 STEP, ALPHA = 1e-3, 0.8
 RISK, SPARSITY = 0.2, 0.01
 
+BOUNDARY = 64  # bytes; XLA uses arrays that start on one without a copy
+BLOCK = 2**22  # numbers that are drawn; a larger array repeats them
 
-def returns(rows: int = ROWS, dtype: type = np.float64, seed: int = 0) -> np.ndarray:
-    """Daily returns in percent: a market factor and each asset's own noise."""
+
+def returns(
+    rows: int = ROWS, dtype: Any = np.float64, assets: int = ASSETS, seed: int = 0
+) -> np.ndarray:
+    """Daily returns in percent: a market factor and each asset's own noise.
+
+    With other than 30 assets they are scaled so that the same step size suits.
+    """
     rng = np.random.default_rng(seed)
-    market = rng.standard_normal((rows, 1))
-    own = rng.standard_normal((rows, ASSETS))
-    mean = rng.uniform(0.02, 0.1, ASSETS)
-    return (mean + 0.8 * market + 0.6 * own).astype(dtype)
+    drawn = min(rows, max(1, BLOCK // assets))
+    market = rng.standard_normal((drawn, 1))
+    own = rng.standard_normal((drawn, assets))
+    mean = rng.uniform(0.02, 0.1, assets)
+    block = (mean + 0.8 * market + 0.6 * own) * math.sqrt(ASSETS / assets)
+    return tiled(block.astype(dtype), rows)
+
+
+def tiled(block: np.ndarray, rows: int, aligned: bool = True) -> np.ndarray:
+    """`rows` rows that repeat a block, without a second array of that size on the way."""
+    width, spare = block.shape[1], BOUNDARY // block.itemsize
+    memory = np.empty(rows * width + 2 * spare, block.dtype)
+    first = -memory.ctypes.data % BOUNDARY // block.itemsize
+    first += 0 if aligned else spare // 4  # malloc's own 16 bytes
+    data = memory[first : first + rows * width].reshape(rows, width)
+    for i in range(0, rows, len(block)):
+        data[i : i + len(block)] = block[: rows - i]
+    return data
 
 
 def moments(x, r):
@@ -41,11 +65,33 @@ def portfolio(data: np.ndarray, sampling: str = "replacement") -> mvrc.Compositi
     )  # fmt: skip
 
 
-def method(period: int = PERIOD, batch_size: int = BATCH) -> mvrc.MVRC:
+def method(period: int = PERIOD, batch_size: int = BATCH, **more: Any) -> mvrc.MVRC:
     """MVRC as in the paper's experiments."""
     return mvrc.MVRC(
-        step_size=STEP, momentum=mvrc.Constant(ALPHA), batch_size=batch_size, period=period
+        step_size=STEP, momentum=mvrc.Constant(ALPHA), batch_size=batch_size, period=period, **more
     )  # fmt: skip
+
+
+class Mixed(eqx.Module):
+    """g(x, a) = tanh(W(a∘x)): p outputs of d inputs, with samples of d numbers only."""
+
+    mix: Any  # W, p × d
+
+    def __call__(self, x, a):
+        return jnp.tanh(self.mix @ (a * x))
+
+
+def mixture(n: int, d: int, p: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Data and W of the wide problem."""
+    rng = np.random.default_rng(0)
+    drawn = min(n, max(1, BLOCK // d))
+    data = tiled((rng.standard_normal((drawn, d)) / d**0.5).astype(dtype), n)
+    return data, rng.standard_normal((p, d)).astype(dtype)
+
+
+def wide(data: np.ndarray, mix: np.ndarray) -> mvrc.Composition:
+    """The wide problem, with the same penalty as the portfolio's."""
+    return mvrc.Composition(Mixed(mix), spread, data, regularizer=mvrc.L1(SPARSITY))
 
 
 def coupled(x, sample):

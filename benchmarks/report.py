@@ -1,49 +1,85 @@
-"""The table on the terminal, docs/performance.md and results.json, from one list of rows."""
+"""results.json, and docs/performance.md from it: a section for `make bench`, one for the full run.
+
+Each command replaces its own section of the results and writes the whole page again, so neither
+takes away the other's tables.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
-import os
-import platform
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from benchmarks import grid, plots, sides
+from benchmarks.case import Case
 from benchmarks.child import ROOT
-from benchmarks.row import Row
+from benchmarks.row import Measured, Row
 
 PAGE = ROOT / "docs" / "performance.md"
 RESULTS = ROOT / "benchmarks" / "results.json"
+COMMANDS = {"quick": "make bench", "full": "make bench-full"}
 
-TEXT = """\
+HEAD = """\
 # Performance
 
-This page was written by `make bench` (`python -m benchmarks`) on {date}, in one run of
-{minutes:.1f} minutes, and is never edited by hand; the numbers are also in
-`benchmarks/results.json`. A speed is a ratio of two things measured side by side in that run. A
-demand that is not met stays in the table as FAIL.
+This page is written by `make bench` and `make bench-full`, a section each, and never edited by
+hand; the numbers are also in `benchmarks/results.json`. A speed is a ratio of two things measured
+side by side in one run. A demand that is not met stays in the table as FAIL.
 
-**Machine:** {cpu}, {cores} cores, {memory:.0f} GB, {system}; load average {before:.1f} before and
-{after:.1f} after the run (1 is one busy core, so more than this run's own means that the machine
-was shared).
+"""
+
+SECTION = """\
+## `{command}`
+
+Run on {date} in {minutes:.1f} minutes.
+
+**Machine:** {cpu}, {cores} cores, {memory_gb:.0f} GB, {system}; load average {load_before:.1f}
+before and {load_after:.1f} after the run (1 is one busy core, so more than this run's own means
+that the machine was shared).
 **Versions:** {versions}.
 
-{table}
+### Demands and ratios, {command}
 
+{demands}
+"""
+
+MISSING = "–"
+GROUPS = {
+    "step": "The portfolio step",
+    "n": "Samples n",
+    "d": "Unknowns d",
+    "batch": "Batch size",
+    "p": "Outputs p of g (g(x, a) = tanh(W(a∘x)))",
+    "seeds": "Seeds in one program",
+    "sampling": "Reshuffled blocks instead of drawn rows",
+    "jacobian": "Matrix and matrix-free, batch 64",
+    "method": "Methods (epochs of 96 steps; their full pass is spread over the steps)",
+    "application": "Applications (MVRC with default batches; likewise)",
+}
+
+TEXT = """\
 ## What was run
 
 - **Portfolio problem**: seeded random returns, 24,452 × 30;
   g(x, r) = (rᵀx, (rᵀx)²), f(y) = −y₀ − 0.2(y₀² − y₁), r(x) = 0.01‖x‖₁. MVRC with constant momentum
   0.8, step 1e-3, batch 256, period 96. Derivatives of `mvrc` by autodiff from the two functions.
-- **NumPy twins** (`benchmarks/twin.py`): the same algorithm, vectorised, derivatives by hand, BLAS
-  on one thread. The *plain* one is written as the formulas read; the *tuned* one gathers once for
-  both points and makes one product of the two Jacobians. All sides run epochs of 96 and of 288
-  steps in turns. *Small step* is the slope
-  between the two, so the refresh drops out; *epoch / steps* is an epoch of 96 steps divided by 96.
-  *Best* is the shortest epoch of each kind, *median* the middle one. For `mvrc` the clock is the
+- **Twins**: the same algorithm with derivatives by hand, on one thread. *Plain NumPy* is written
+  as the formulas read; *tuned NumPy* gathers once for both points and makes one product of the two
+  Jacobians (`twin.py`); *Numba* has fused loops with fast-math (`numba_twin.py`); *PyTorch* is
+  eager, on the CPU, and measured where it is installed (`torch_twin.py`).
+- **Small step**: all sides run epochs of 96 and of 288 steps in turns; the slope between the two
+  is the step, so the full pass drops out. *Epoch / steps* is an epoch of 96 steps divided by 96.
+  *Best* is the shortest time of each kind, *median* the middle one. For `mvrc` the clock is the
   column `seconds` of the history.
+- **Tables of cases**: each case in a process of its own, with only the named size changed. The
+  refresh of `mvrc` is one small batch there, so that an epoch is steps alone; the twins' step is a
+  slope again. *Samples* are evaluations of g a second, of all seeds together. *Compilation* is the
+  first call of `minimize` less a later one. *Memory* is the peak above the data, compilation
+  counted in.
+- **Exponents**: least squares on the logarithms of sizes and best times.
+- **Regressions**: the speeds relative to plain NumPy are compared with `benchmarks/baseline.json`;
+  one has fallen when the ratio of the best times and that of the medians both fell by more than
+  20 %. `python -m benchmarks --accept` makes the last run of `make bench` the baseline.
 - **Compilation and first epoch**: all of `minimize(epochs=1)` in a new process without any cache.
   **Warm cache**: from before the first import to the result of 5 epochs, in a new process, with
   `mvrc.compilation_cache(folder)` filled by an earlier one.
@@ -67,50 +103,83 @@ def table(rows: list[Row]) -> str:
     )
 
 
-def write(rows: list[Row], seconds: float, before: float) -> None:
-    """The page and the JSON file."""
-    facts = machine()
-    facts |= {"seconds": seconds, "load_before": before, "load_after": os.getloadavg()[0]}
-    body = "\n".join(
-        f"| {r.name} | {r.number} | {r.demand} | {r.verdict} | {r.note} |" for r in rows
-    )
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(
-        TEXT.format(
-            date=facts["date"],
-            minutes=seconds / 60,
-            cpu=facts["cpu"],
-            cores=facts["cores"],
-            memory=facts["memory_gb"],
-            system=facts["system"],
-            before=before,
-            after=facts["load_after"],
-            versions=", ".join(f"{name} {number}" for name, number in facts["versions"].items()),
-            table="| | measured | demand | | how |\n|---|---:|---|---|---|\n" + body,
-        )
-    )
-    entries = [dataclasses.asdict(r) | {"verdict": r.verdict} for r in rows]
-    RESULTS.write_text(json.dumps({"machine": facts, "rows": entries}, indent=1) + "\n")
+def read() -> dict[str, Any]:
+    """The recorded sections."""
+    if not RESULTS.exists():
+        return {}
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return {name: found[name] for name in COMMANDS if name in found}
 
 
-def machine() -> dict[str, Any]:
-    """Where the run was made."""
-    names = ("mvrc", "jax", "jaxlib", "equinox", "numpy")
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def write(kind: str, section: dict[str, Any]) -> None:
+    """Replace one section of the results, then the page and the section's plots."""
+    sections = read() | {kind: section}
+    text = json.dumps(sections, indent=1, ensure_ascii=False)
+    RESULTS.write_text(text + "\n", encoding="utf-8")
+    page()
+
+
+def page() -> None:
+    """The page and its plots from the recorded sections."""
+    sections = read()
+    parts = [_section(name, sections[name]) for name in COMMANDS if name in sections]
+    PAGE.write_text(HEAD + "\n".join([*parts, TEXT]), encoding="utf-8")
+
+
+def section(rows: list[Row], measured: list[Measured], ratios: list[Any], facts: Any) -> Any:
+    """A run as plain data."""
     return {
-        "date": datetime.date.today().isoformat(),
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "memory_gb": pages * 1e-9,
-        "system": f"{platform.system()} {platform.machine()}",
-        "versions": {"Python": platform.python_version()} | {n: version(n) for n in names},
+        "machine": facts,
+        "rows": [dataclasses.asdict(r) | {"verdict": r.verdict} for r in rows],
+        "cases": [dataclasses.asdict(m) for m in measured],
+        "ratios": [dataclasses.asdict(r) for r in ratios],
     }
 
 
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or "unknown processor"
+def _section(name: str, found: dict[str, Any]) -> str:
+    facts = found["machine"]
+    fields = [field.name for field in dataclasses.fields(Row)]
+    rows = [Row(**{key: row[key] for key in fields}) for row in found["rows"]]
+    measured = [Measured(**case) for case in found["cases"]]
+    body = "\n".join(
+        f"| {r.name} | {r.number} | {r.demand} | {r.verdict} | {r.note} |" for r in rows
+    )
+    versions = ", ".join(f"{key} {number}" for key, number in facts["versions"].items())
+    text = SECTION.format(
+        **{key: value for key, value in facts.items() if key != "versions"},
+        command=COMMANDS[name],
+        minutes=facts["seconds"] / 60,
+        versions=versions,
+        demands="| | measured | demand | | how |\n|---|---:|---|---|---|\n" + body,
+    )
+    parts = [text]
+    for title, image in plots.draw(name, measured):
+        parts.append(f"![{title}](images/{image})\n")
+    for group, title in GROUPS.items():
+        cases = [m for m in measured if m.group == group]
+        if cases:
+            parts.append(f"### {title}, {COMMANDS[name]}\n\n{_cases(group, cases)}\n")
+    return "\n".join(parts)
+
+
+def _cases(group: str, cases: list[Measured]) -> str:
+    """A table of cases, with the columns that were measured."""
+    columns: dict[str, list[str]] = {
+        "": [grid.label(group, Case(**m.case)) for m in cases],
+        "µs a step, best": [f"{m.step['mvrc']['best']:,.1f}" for m in cases],
+        "median": [f"{m.step['mvrc']['median']:,.1f}" for m in cases],
+        "million samples a second": [f"{1e-6 * m.samples:,.3g}" for m in cases],
+        "compilation, s": [_cell(m.compile, ".1f") for m in cases],
+        "memory, MB": [_cell(m.memory, ",.0f") for m in cases],
+    }
+    for side in sides.ALL:
+        ratios = [m.ratio(side) for m in cases]
+        columns[f"{side} / mvrc"] = [_cell(r and r.best, ".1f", " x") for r in ratios]
+    columns = {head: cells for head, cells in columns.items() if set(cells) != {MISSING}}
+    lines = [" | ".join(columns), "---" + "|---:" * (len(columns) - 1)]
+    lines += [" | ".join(cells) for cells in zip(*columns.values(), strict=True)]
+    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+
+
+def _cell(value: float | None, shape: str, unit: str = "") -> str:
+    return MISSING if value is None else f"{value:{shape}}{unit}"

@@ -1,8 +1,10 @@
-"""Row: one line of the table, a number against its demand."""
+"""What parts of the benchmarks yield: a `Row` of the table of demands, a case, a ratio."""
 
 from __future__ import annotations
 
 import dataclasses
+
+from benchmarks.timing import Spread
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,3 +50,31 @@ class Row:
             return f"{self.value:.1e} {self.unit}".strip()
         digits = 0 if size >= 100 else 1 if size >= 10 else 2
         return f"{self.value:,.{digits}f} {self.unit}".strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A case of the grid with its numbers."""
+
+    group: str  # the table that it belongs to
+    case: dict  # fields of `Case`
+    step: dict[str, dict[str, float]]  # µs a step by side: best and median
+    samples: float  # of g a second
+    compile: float | None = None  # seconds
+    memory: float | None = None  # peak above the data, MB
+    data: float | None = None  # MB
+
+    def ratio(self, side: str) -> Spread | None:
+        """How many times as long the side takes as mvrc."""
+        if side not in self.step:
+            return None
+        return Spread(**self.step[side]).over(Spread(**self.step["mvrc"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """How many times as fast as the plain NumPy twin, for the guard against regressions."""
+
+    name: str
+    best: float  # ratio of the best times
+    median: float  # ratio of the medians

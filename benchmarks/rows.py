@@ -16,7 +16,6 @@ import mvrc
 from benchmarks import child, problems
 
 ROWS = 10_000_000
-BOUNDARY = 64
 
 
 def main() -> None:
@@ -46,16 +45,8 @@ def main() -> None:
 
 
 def _data(aligned: bool) -> np.ndarray:
-    """One block of returns, repeated; no second array of that size on the way."""
     block = problems.returns(100_000, np.float32)
-    spare = BOUNDARY // block.itemsize
-    memory = np.empty(ROWS * problems.ASSETS + 2 * spare, np.float32)
-    first = -memory.ctypes.data % BOUNDARY // block.itemsize
-    first += 0 if aligned else spare // 4  # malloc's own 16 bytes
-    data = memory[first : first + ROWS * problems.ASSETS].reshape(ROWS, problems.ASSETS)
-    for i in range(0, ROWS, len(block)):
-        data[i : i + len(block)] = block
-    return data
+    return problems.tiled(block, ROWS, aligned)
 
 
 if __name__ == "__main__":

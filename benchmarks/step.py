@@ -1,73 +1,85 @@
-"""A small step of MVRC under `minimize` against the NumPy twin, measured in turns."""
+"""A small step of MVRC under `minimize` against its twins, measured in turns."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 import mvrc
-from benchmarks import problems, twin
-from benchmarks.row import Row
+from benchmarks import problems, sides, twin
+from benchmarks.case import Case
+from benchmarks.row import Measured, Ratio, Row
+from benchmarks.timing import Spread, in_turns
 
-SECONDS, LEAST_ROUNDS = 14.0, 6  # of each comparison
-EPOCHS = 2  # epochs of a turn
 SHORT, LONG = problems.PERIOD, 3 * problems.PERIOD
-LEAST, TARGET = 4.0, 6.0
+EPOCHS = 2  # epochs of a turn
+CASES = (
+    ("float64", np.float64, "replacement"),
+    ("float64 reshuffled", np.float64, "reshuffled"),
+    ("float32", np.float32, "replacement"),
+)
+DEMANDS = {sides.PLAIN: 7.0, sides.NUMBA: 1.0}  # of the float64 step
 
-Times = dict[tuple[str, int], list[float]]
 
-
-def rows() -> Iterator[Row]:
+def run(full: bool) -> Iterator[Row | Measured | Ratio]:
     """The rows of this part."""
-    for name, epoch in (("twin", twin.epoch), ("twin as the formulas read", twin.read_epoch)):
+    here = [side for side in sides.ALL if sides.installed(side)]
+    for side in here:
         yield Row(
-            f"{name} and mvrc, largest difference", agreement(epoch), "",
+            f"{side} and mvrc, largest difference", agreement(sides.epoch(side)), "",
             most=1e-10, note="batch = n, 500 rows, 3 epochs of 5 steps, float64",
         )  # fmt: skip
-    cases = (
-        ("float64", np.float64, "replacement"),
-        ("float64 reshuffled", np.float64, "reshuffled"),
-        ("float32", np.float32, "replacement"),
-    )
-    for name, dtype, sampling in cases:
-        yield from compare(name, dtype, sampling)
+    for name, dtype, sampling in CASES:
+        yield from compare(name, dtype, sampling, here, 20.0 if full else 6.0)
 
 
-def compare(name: str, dtype: type, sampling: str) -> Iterator[Row]:
+def compare(
+    name: str, dtype: type, sampling: str, here: list[str], seconds: float
+) -> Iterator[Row | Measured | Ratio]:
     """Epochs of SHORT and of LONG steps, of all sides, in turns; their slope is the small step.
 
     The twins always draw with replacement: reshuffling is something `mvrc` offers beside it.
     """
     data = problems.returns(dtype=dtype)
     problem = problems.portfolio(data, sampling)
-    times = _in_turns(
-        {
-            "mvrc": lambda period: _mvrc(problem, period, dtype),
-            "NumPy": lambda period: _numpy(twin.epoch, data, period),
-            "formulas": lambda period: _numpy(twin.read_epoch, data, period),
-        }
+    runs: dict[str, Callable[[int], float]] = {
+        "mvrc": functools.partial(_ours, problem, dtype),
+        **{side: functools.partial(_twin, sides.epoch(side), data) for side in here},
+    }
+    for epoch in runs.values():  # compile and warm up
+        epoch(SHORT)
+        epoch(LONG)
+    keys = [(side, period) for period in (SHORT, LONG) for side in runs]
+    turns = {key: functools.partial(runs[key[0]], key[1]) for key in keys}
+    times = {key: Spread.of(values) for key, values in in_turns(turns, seconds).items()}
+    step, whole = {}, {}
+    for side in runs:
+        step[side] = times[side, LONG].slope(times[side, SHORT], LONG - SHORT).times(1e6)
+        whole[side] = times[side, SHORT].times(1e6 / SHORT)
+    yield Measured(
+        "step",
+        dataclasses.asdict(Case(dtype=np.dtype(dtype).name, sampling=sampling, whole=True)),
+        {side: dataclasses.asdict(spread) for side, spread in step.items()},
+        2e6 * problems.BATCH / step["mvrc"].median,
     )
-    demanded = name == "float64"
-    for reduce, word in ((np.min, "best"), (np.median, "median")):
-        step, whole = {}, {}
-        for side in ("mvrc", "NumPy", "formulas"):
-            short, long = (float(reduce(times[side, period])) for period in (SHORT, LONG))
-            step[side] = 1e6 * (long - short) / (LONG - SHORT)
-            whole[side] = 1e6 * short / SHORT
-        for side, label in (("formulas", "plain NumPy"), ("NumPy", "tuned NumPy")):
-            judged = demanded and side == "formulas"
+    for side in here:
+        ratio, together = step[side].over(step["mvrc"]), whole[side].over(whole["mvrc"])
+        demanded = DEMANDS.get(side) if name == "float64" else None
+        for word in ("best", "median") if demanded else ("best",):
+            theirs, ours = getattr(step[side], word), getattr(step["mvrc"], word)
             yield Row(
-                f"small step, {name}, {word}: {label} / mvrc", step[side] / step["mvrc"], "x",
-                least=LEAST if judged else None,
-                note=f"{label} {step[side]:.1f} µs, mvrc {step['mvrc']:.1f} µs"
-                + (f"; target {TARGET:g} x" if judged else ""),
+                f"small step, {name}, {word}: {side} / mvrc", getattr(ratio, word), "x",
+                least=demanded,
+                note=f"{side} {theirs:.1f} µs, mvrc {ours:.1f} µs; "
+                f"epoch / steps {getattr(together, word):.2f} x",
             )  # fmt: skip
-            yield Row(
-                f"epoch / steps, {name}, {word}: {label} / mvrc", whole[side] / whole["mvrc"], "x",
-                note=f"{label} {whole[side]:.1f} µs, mvrc {whole['mvrc']:.1f} µs, refresh included",
-            )  # fmt: skip
+        if side == sides.PLAIN:
+            yield Ratio(f"small step, {name}", ratio.best, ratio.median)
+            yield Ratio(f"epoch, {name}", together.best, together.median)
 
 
 def agreement(epoch: Callable[..., twin.Twin]) -> float:
@@ -82,35 +94,20 @@ def agreement(epoch: Callable[..., twin.Twin]) -> float:
     return float(np.abs(result.x - state.x).max())
 
 
-def _in_turns(sides: dict[str, Callable[[int], list[float]]]) -> Times:
-    """Seconds of epochs by side and period, the sides taking turns until the time is up."""
-    for run in sides.values():  # compile and warm up
-        run(SHORT)
-        run(LONG)
-    times: Times = {}
-    start, turns = time.perf_counter(), 0
-    while turns < LEAST_ROUNDS or time.perf_counter() - start < SECONDS:
-        for period in (SHORT, LONG):
-            for side, run in sides.items():
-                times.setdefault((side, period), []).extend(run(period))
-        turns += 1
-    return times
-
-
-def _mvrc(problem: mvrc.Composition, period: int, dtype: type) -> list[float]:
-    """Seconds of each epoch, by the history's own clock."""
+def _ours(problem: mvrc.Composition, dtype: type, period: int) -> float:
+    """Seconds of the faster of two epochs, by the history's own clock."""
     start = np.zeros(problems.ASSETS, dtype)
     result = mvrc.minimize(problem, start, problems.method(period), epochs=EPOCHS)
-    return list(np.diff(result.history["seconds"]))
+    return float(np.diff(result.history["seconds"]).min())
 
 
-def _numpy(epoch: Callable[..., twin.Twin], data: np.ndarray, period: int) -> list[float]:
+def _twin(epoch: Callable[..., twin.Twin], data: np.ndarray, period: int) -> float:
+    """The same of a twin."""
     rng = np.random.default_rng(0)
     zeros = np.zeros(problems.ASSETS, data.dtype)
-    state = twin.Twin(zeros, zeros)
-    seconds = []
+    state, seconds = twin.Twin(zeros, zeros), []
     for _ in range(EPOCHS):
         start = time.perf_counter()
         state = epoch(data, state, rng, problems.BATCH, period)
         seconds.append(time.perf_counter() - start)
-    return seconds
+    return min(seconds)

@@ -18,6 +18,10 @@ Parts, each with `run(full)` that yields rows, cases and ratios (row.py):
     grid.py       every axis, method and application        (child: measure.py); fit.py: exponents
     peers.py      applications against scikit-learn and skfolio, in the full run
 
+On their own (`make bench-auto`), written to docs/comparison.md by comparison.py:
+    auto.py       `Auto` against every method at its best step, on the instances of instances.py
+    solvers.py    `Auto` against cvxpy, SciPy and FISTA       (child: solver.py)
+
 What is made of it:
     report.py, plots.py, machine.py   results.json, docs/performance.md and its plots
     guard.py      speeds against baseline.json

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import mvrc
-from benchmarks import report
+from benchmarks import machine
 from benchmarks.child import ROOT
 from benchmarks.instances import GOAL, Instance, instances
 
@@ -35,7 +35,7 @@ def main() -> None:
         if wanted in name:
             found[name] = compare(build())
             print(f"{name}: {sentence(found[name])}", flush=True)
-            facts = report.machine() | {"minutes": (time.perf_counter() - start) / 60}
+            facts = machine.facts() | {"minutes": (time.perf_counter() - start) / 60}
             RESULTS.write_text(
                 json.dumps({"machine": facts, "instances": found}, indent=1) + "\n"
             )  # fmt: skip
@@ -48,7 +48,7 @@ def sentence(row: dict[str, Any]) -> str:
         return f"Auto did not reach the goal in {auto['spent']:.0f} passes"
     text = f"Auto {auto['values']:.1f} passes of g, {auto['jacobians']:.1f} of g'"
     if best is None:
-        return f"{text}; no other method in {min(MOST, LARGEST / row['n']):.0f}"
+        return f"{text}; no other method in {limit(row['n']):.0f}"
     return (
         f"{text}; {best['method']} {best['values']:.1f} at {best['factor']:g}/L: "
         f"{auto['values'] / best['values']:.2f} times"
@@ -59,19 +59,19 @@ def compare(instance: Instance) -> dict[str, Any]:
     """Auto, then each method at each step size, given up when it is behind the best so far."""
     auto = first(instance, "auto")
     tuned: list[dict[str, Any]] = []
-    limit = most(instance)
+    left = limit(instance.problem.n)
     for name in mvrc.METHODS:
         if name in LEFT_OUT or (name == "ascgd" and instance.penalised):
             continue
         for factor in STEPS:
             try:
-                run = one(instance, recipe(name, instance, factor * instance.step), limit)
+                run = one(instance, recipe(name, instance, factor * instance.step), left)
             except ValueError as error:  # a method that is not for this problem says so
                 tuned.append({"method": name, "factor": None, "values": None, "why": str(error)})
                 break
             tuned.append({"method": name, "factor": factor} | run)
             if run["values"] is not None:
-                limit = min(limit, run["values"])
+                left = min(left, run["values"])
     reached = [run for run in tuned if run["values"] is not None]
     best = min(reached, key=lambda run: run["values"], default=None)
     if best is not None:
@@ -87,22 +87,22 @@ def compare(instance: Instance) -> dict[str, Any]:
     }
 
 
-def most(instance: Instance) -> float:
+def limit(n: int) -> float:
     """Passes that a run may take."""
-    return min(MOST, LARGEST / instance.problem.n)
+    return min(MOST, LARGEST / n)
 
 
 def first(instance: Instance, method: Any) -> dict[str, Any]:
     """Evaluations to the goal, compile time included and excluded, what was chosen."""
     start = time.perf_counter()
-    cold = one(instance, method, most(instance))
+    cold = one(instance, method, limit(instance.problem.n))
     wall = time.perf_counter() - start
-    warm = [one(instance, method, most(instance))["seconds"] for _ in range(REPEATS)]
+    warm = [one(instance, method, limit(instance.problem.n))["seconds"] for _ in range(REPEATS)]
     known = [seconds for seconds in warm if seconds is not None]
     return cold | {"seconds": float(np.median(known)) if known else None, "cold": wall}
 
 
-def one(instance: Instance, method: Any, limit: float) -> dict[str, Any]:
+def one(instance: Instance, method: Any, most: float) -> dict[str, Any]:
     """A run until the goal or the limit of passes; passes of g and g' and seconds at the goal."""
     n = instance.problem.n
     hit: dict[str, Any] = {"values": None, "jacobians": None, "seconds": None}
@@ -119,7 +119,7 @@ def one(instance: Instance, method: Any, limit: float) -> dict[str, Any]:
         instance.problem,
         instance.x0,
         method,
-        samples=math.ceil(limit * n),
+        samples=math.ceil(most * n),
         rtol=1e-3 * GOAL,  # `Auto` is to go on to the goal, like the others
         callback=reached,
     )

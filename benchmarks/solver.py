@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 ASSETS, RISK, L1, BETA = 30, 0.2, 0.01, 0.95
-LOW, HIGH = 0.01, 0.1  # bounds of the weights in mean–CVaR
 MEMORY = 22 * 2**30  # that cvxpy may ask for
 
 
@@ -47,7 +46,8 @@ def _variance(x: np.ndarray, rows: np.ndarray) -> float:
 
 
 def _cvar(x: np.ndarray, rows: np.ndarray) -> float:
-    losses = -(rows @ np.clip(x, LOW, HIGH))
+    x = np.maximum(x, 0)
+    losses = -(rows @ (x / x.sum()))
     threshold = np.quantile(losses, BETA, method="inverted_cdf")
     tail = np.maximum(losses - threshold, 0).mean() / (1 - BETA)
     return float(losses.mean() + threshold + tail)
@@ -64,9 +64,8 @@ def _auto_cvar(rows: np.ndarray) -> np.ndarray:
     import mvrc
     from mvrc.applications import mean_cvar
 
-    problem = mean_cvar(rows, 1.0, BETA, mvrc.Box(LOW, HIGH))
     x0 = {"weights": np.full(ASSETS, 1 / ASSETS), "threshold": np.zeros(())}
-    return mvrc.minimize(problem, x0).x["weights"]
+    return mvrc.minimize(mean_cvar(rows, 1.0, BETA), x0).x["weights"]
 
 
 def _cvxpy(build: Callable[[Any, Any, np.ndarray], Any]) -> Callable[[np.ndarray], np.ndarray]:
@@ -97,7 +96,7 @@ def _cvxpy_covariance(cp: Any, x: Any, rows: np.ndarray) -> Any:
 def _cvxpy_cvar(cp: Any, x: Any, rows: np.ndarray) -> Any:
     threshold = cp.Variable()
     tail = cp.sum(cp.pos(-rows @ x - threshold)) / (len(rows) * (1 - BETA))
-    return -rows.mean(axis=0) @ x + threshold + tail, [x >= LOW, x <= HIGH]
+    return -rows.mean(axis=0) @ x + threshold + tail, [x >= 0, cp.sum(x) == 1]
 
 
 def _lbfgs_variance(rows: np.ndarray) -> np.ndarray:
@@ -126,25 +125,32 @@ def _width(rows: np.ndarray) -> float:
 
 
 def _lbfgs_cvar(rows: np.ndarray) -> np.ndarray:
+    """Weights are the softmax of the unknowns, so that they stay on the simplex."""
     from scipy.optimize import minimize
 
     n, width = len(rows), _width(rows)
 
     def function(both: np.ndarray) -> tuple[float, np.ndarray]:
-        gains = rows @ both[:-1]
+        x = _softmax(both[:-1])
+        gains = rows @ x
         over = -gains - both[-1]
         share = np.clip(over / width + 0.5, 0, 1)  # derivative of the smoothed (·)₊
         tail = np.where(over > width / 2, over, share**2 * width / 2)
         weight = share / (1 - BETA)
         value = -gains.mean() + both[-1] + tail.mean() / (1 - BETA)
-        return value, np.append(-(1 + weight) @ rows / n, 1 - weight.mean())
+        slope = -(1 + weight) @ rows / n
+        return value, np.append(x * (slope - x @ slope), 1 - weight.mean())
 
     found = minimize(
-        function, np.append(np.full(ASSETS, 1 / ASSETS), 0.0), jac=True, method="L-BFGS-B",
-        bounds=[(LOW, HIGH)] * ASSETS + [(None, None)],
+        function, np.zeros(ASSETS + 1), jac=True, method="L-BFGS-B",
         options={"maxiter": 5000, "ftol": 1e-14, "gtol": 1e-9},
     )  # fmt: skip
-    return found.x[:-1]
+    return _softmax(found.x[:-1])
+
+
+def _softmax(u: np.ndarray) -> np.ndarray:
+    powers = np.exp(u - u.max())
+    return powers / powers.sum()
 
 
 def _fista(value: Callable[..., Any], prox: Callable[..., Any], start: np.ndarray, bend: float):
@@ -195,6 +201,7 @@ def _fista_variance(rows: np.ndarray) -> np.ndarray:
 def _fista_cvar(rows: np.ndarray) -> np.ndarray:
     import jax
     import jax.numpy as jnp
+    import optax
 
     jax.config.update("jax_enable_x64", True)
     width = _width(rows)
@@ -207,7 +214,7 @@ def _fista_cvar(rows: np.ndarray) -> np.ndarray:
         return -jnp.mean(gains) + x[-1] + jnp.mean(tail) / (1 - BETA)
 
     def prox(x, step):
-        return jnp.append(jnp.clip(x[:-1], LOW, HIGH), x[-1])
+        return jnp.append(optax.projections.projection_simplex(x[:-1]), x[-1])
 
     extended = np.eye(ASSETS + 1)
     extended[:-1, :-1] = rows.T @ rows / len(rows)

@@ -1,6 +1,6 @@
 """`python -m benchmarks.solvers`: `Auto` against what a user would take instead.
 
-Mean–variance with an L1 penalty and mean–CVaR between bounds, at three n; each solver in a process
+Mean–variance with an L1 penalty and mean–CVaR on the simplex, at three n; each solver in a process
 of its own (`solver.py`). Writes benchmarks/solvers.json; `comparison.py` makes the page from it.
 """
 

@@ -282,14 +282,20 @@ def _one(problem: Composition) -> int | None:
 def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
     """The projection of an x0 outside of the constraint set; None for one inside."""
     numbers, static = split(problem, geometry.x.dtype)
-    inside, near = _projection(static, geometry, numbers, geometry.x.flatten(x))
-    return None if bool(inside) else geometry.x.unflatten(np.asarray(near))
+    flat = geometry.x.flatten(x)
+    if bool(_inside(static, geometry, numbers, flat)):
+        return None
+    return geometry.x.unflatten(np.asarray(_projected(static, geometry, numbers, flat)))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _projection(static: Static, geometry: Geometry, numbers: Any, x: Any) -> tuple[Any, Any]:
-    oracle = Oracle(join(numbers, static), geometry, {})
-    return jnp.isfinite(oracle.penalty(x)), oracle.prox(x, jnp.ones((), x.dtype))
+def _inside(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
+    return jnp.isfinite(Oracle(join(numbers, static), geometry, {}).penalty(x))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _projected(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
+    return Oracle(join(numbers, static), geometry, {}).prox(x, jnp.ones((), x.dtype))
 
 
 def _part(n: int) -> int:

@@ -112,28 +112,31 @@ def minimise_model(
     v: Vector,
     prox: Callable[[Vector, Any], Vector],
     top: Any,
-) -> tuple[Vector, Any]:
-    """argmin over u of ⟨v, u − x⟩ + ½⟨u − x, (B + damping·I)(u − x)⟩ + r(u), and the prox it took.
+) -> tuple[Vector, Vector, Any]:
+    """argmin over u of ⟨v, u − x⟩ + ½⟨u − x, (B + damping·I)(u − x)⟩ + r(u).
 
-    By FISTA with restart, which sees no sample; to 1 % of its first step. `top` is the largest
-    eigenvalue.
+    By FISTA with restart, which sees no sample; to 1 % of its first step, a proximal gradient step.
+    Returns the minimiser, that first step and the number of prox; `top` is the largest eigenvalue.
     """
     apply = operator(model, damping)
 
     def step(carry: Any) -> Any:
-        u, y, t, made, _ = carry
+        u, y, t, made, first, _ = carry
         new = prox(y - (v + apply(y - x)) / top, 1 / top)
         uphill = jnp.vdot(y - new, new - u) > 0
         after = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * t**2)) / 2).astype(t.dtype)
         weight = jnp.where(uphill, 0, (t - 1) / after)
-        return new, new + weight * (new - u), after, made + 1, jnp.linalg.norm(new - y)
+        first = jnp.where(made == 0, new, first)
+        return new, new + weight * (new - u), after, made + 1, first, jnp.linalg.norm(new - y)
 
-    start = prox(x - v / top, 1 / top)
-    goal = _SHARE * jnp.linalg.norm(start - x)
+    def unsolved(carry: Any) -> Any:
+        _, _, _, made, first, moved = carry
+        return (made < 2) | ((moved > _SHARE * jnp.linalg.norm(first - x)) & (made < _STEPS))
+
     one = jnp.ones((), x.dtype)
-    carry = (start, start, one, jnp.int32(1), jnp.asarray(jnp.inf, x.dtype))
-    u, _, _, made, _ = jax.lax.while_loop(lambda c: (c[4] > goal) & (c[3] < _STEPS), step, carry)
-    return u, made
+    start = (x, x, one, jnp.int32(0), x, one)
+    u, _, _, made, first, _ = jax.lax.while_loop(unsolved, step, start)
+    return u, first, made
 
 
 def _compact(model: Secants) -> tuple[Array, Array]:

@@ -218,8 +218,9 @@ class QuasiNewtonScheme(PlainScheme):
         plain = isinstance(regularizer, Zero)
         if plain:
             u, inner = x + curvature.step_without_penalty(model, damping, v), jnp.int32(0)
+            short = x - v / top
         else:
-            u, inner = curvature.minimise_model(model, damping, x, v, prox, top)
+            u, short, inner = curvature.minimise_model(model, damping, x, v, prox, top)
 
         def promised(u: Vector) -> Any:
             s = u - x
@@ -227,7 +228,6 @@ class QuasiNewtonScheme(PlainScheme):
             return -(jnp.vdot(v, s) + jnp.vdot(s, apply(s)) / 2 + change)
 
         # Where rounding has spoilt the model, a gradient step does.
-        short = prox(x - v / top, 1 / top)
         left = promised(u)
         good = jnp.all(jnp.isfinite(u)) & (left >= 0)
         u = jnp.where(good, u, short)

@@ -28,8 +28,8 @@ relative gap of 1e-6 (nonconvex: the gradient mapping down to 1e-6 of its start)
 evaluations of g divided by n, everything counted: the subsample of the power iteration, the
 rehearsal, the samples of a look at the curvature. In *g'* a Hessian column of a sample counts as a
 Jacobian. *Ratio* is passes of `Auto` by those of the best tuned method. *Seconds* are those of the
-algorithm, compiled. A tuned run is given up once it is behind the best so far, or after {most} passes
-(at most {largest:.0e} evaluations).
+algorithm, compiled. A tuned run is given up once it is behind the best so far, or after {most}
+passes (at most {largest:.0e} evaluations).
 
 {auto_machine}
 
@@ -47,11 +47,11 @@ Tuning is not counted: a user who tries eight step sizes has made eight runs.
 Mean–variance (−mean + 0.2·variance + 0.01‖x‖₁) and mean–CVaR (β = 0.95, on the simplex) of 30
 assets with simulated returns, float64. *First call* contains imports of the solver, compilation and
 canonicalisation; *second call* is the same again in the same process. *Gap* is the exact objective
-above the lowest that any solver found, relative; the CVaR of `Auto`, L-BFGS-B and FISTA is smoothed,
-that of cvxpy exact. Each solver has a process of its own, {limit} s and 22 GB.
+above the lowest that any solver found, relative; the CVaR of `Auto`, L-BFGS-B and FISTA is
+smoothed, that of cvxpy exact. Each solver has a process of its own, {limit} s and 22 GB.
 
 - *cvxpy*: Clarabel, the problem as a user writes it, a row for every day. *On the covariance*: the
-  same after the data were reduced to a 30 × 30 matrix, which mean–variance allows and CVaR does not.
+  same after the data were reduced to a 30 × 30 matrix, which mean–variance allows, CVaR does not.
 - *L-BFGS-B*: SciPy, gradient by hand in NumPy, x = u − v for the L1 norm, softmax for the simplex.
 - *FISTA*: with restart, hand-written in JAX, 1/L from the data.
 

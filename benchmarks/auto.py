@@ -1,6 +1,6 @@
 """`python -m benchmarks.auto`: `Auto` against every method at its best of eight step sizes.
 
-Writes benchmarks/auto.json; `benchmarks.comparison` makes the page from it. With a part of a name as
+Writes benchmarks/auto.json; `benchmarks.comparison` makes the page from it. With part of a name as
 argument only those instances are run; `--seconds` runs only `Auto` and the best of each again.
 """
 

@@ -63,6 +63,18 @@ def test_fused_lasso(form, fused):
     assert result.gradient_mapping < 1e-4
 
 
+@pytest.mark.parametrize("steps", ["newton", "secant"])
+def test_auto_takes_a_numeric_prox(steps, fused):
+    """Nothing is tuned, every step is judged, and no sample is seen by the prox."""
+    problem = mvrc.Composition(
+        inner, outer, DATA, regularizer=mvrc.Composed(mvrc.L1(WEIGHT), MATRIX)
+    )
+    result = mvrc.minimize(problem, np.zeros(D), mvrc.Auto(steps))
+    assert result.status in (mvrc.Status.CONVERGED, mvrc.Status.PRECISION)
+    np.testing.assert_allclose(result.x, fused.x, atol=1e-4)
+    assert result.objective == pytest.approx(fused.objective, abs=1e-8)
+
+
 def test_graph_guided_lasso():
     """Edges of a cycle and a chord; optimality by the multiplier as a dual certificate."""
     edges = [(i, (i + 1) % D) for i in range(D)] + [(0, 6)]
@@ -101,7 +113,7 @@ def composed_precision():
 
 def test_refusals():
     composed = mvrc.Composed(mvrc.L1(WEIGHT), MATRIX)
-    with pytest.raises(ValueError, match="'mvrc' needs the prox.*use 'spider-admm'"):
+    with pytest.raises(ValueError, match="'mvrc' needs the prox.*use 'auto' or 'spider-admm'"):
         solve(composed, mvrc.MVRC(0.1))
     problem = mvrc.Composition(inner, outer, DATA, regularizer=composed)
     with pytest.raises(ValueError, match="a vector of 12 coordinates"):

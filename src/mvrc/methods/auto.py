@@ -71,13 +71,6 @@ class Auto(NamedRecipe):
         return self.prepare(problem, geometry, start).method
 
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
-        if isinstance(problem.regularizer, Composed):
-            method = SpiderADMM().resolve(problem, geometry, start)
-            note = (
-                "The regulariser is r(Ax), which has no prox in closed form: SPIDER with ADMM at "
-                "its default step size, which nothing guards."
-            )
-            return Prepared(method, (note,), Counts())
         n = problem.n
         moved = _feasible(problem, geometry, start.x)
         x0 = start.x if moved is None else moved
@@ -95,6 +88,13 @@ class Auto(NamedRecipe):
         work = _work(problem, geometry)
         kind, why, looked = self._kind(problem, geometry, work)
         notes.append(why)
+        if kind == "momentum" and isinstance(problem.regularizer, Composed):
+            notes[-1] = (
+                "The regulariser is r(Ax), which has no prox in closed form, and small steps cannot"
+                " bear a numeric one: SPIDER with ADMM at its default step, which nothing guards."
+            )
+            method = SpiderADMM().resolve(problem, geometry, start)
+            return Prepared(method, tuple(notes), spent)
         if kind == "momentum":
             method = _momentum(problem, geometry, bend, work, notes)
             method = method.resolve(problem, geometry, start)

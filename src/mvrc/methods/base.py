@@ -24,7 +24,7 @@ from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schedules import Constant, MomentumSchedule, Power
-from mvrc.schemes import AdmmScheme, ProximalScheme, Scheme
+from mvrc.schemes import ProximalScheme, Scheme
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,10 +164,10 @@ class Method(Recipe):
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         if not problem.two_level:
             _refuse_second_level(self.batch, self.refresh)
-        if isinstance(problem.regularizer, Composed) and not isinstance(self.scheme, AdmmScheme):
+        if isinstance(problem.regularizer, Composed) and not self.scheme.takes_composed:
             raise ValueError(
                 f"method {self.name!r} needs the prox of the regularizer, and r(Ax) has none in "
-                f"closed form; use 'spider-admm'."
+                f"closed form; use 'auto' or 'spider-admm'."
             )
         if self.estimator.keeps_table:
             finite(self.name, problem)

@@ -1,6 +1,6 @@
 """ADMM for r(Ax): the constraint Ax = y with a multiplier (Wang et al., 2019)."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -29,6 +29,8 @@ class AdmmScheme(PlainScheme):
         operator: A; None for the identity.
         rho: ρ, the weight of the constraint.
     """
+
+    takes_composed: ClassVar[bool] = True
 
     step_size: float
     operator: LinearOperator | None

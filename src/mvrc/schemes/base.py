@@ -22,6 +22,7 @@ class Scheme(eqx.Module):
     step_size: eqx.AbstractVar[float]
     anchored: ClassVar[bool]
     judges: ClassVar[bool] = False  # whether `judge` is asked after every refresh
+    takes_composed: ClassVar[bool] = False  # whether r may be r(Ax), without a prox in closed form
 
     @abc.abstractmethod
     def start(self, x: Vector) -> Any:

@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc.operators import Composed
 from mvrc.oracle import Oracle, Vector
+from mvrc.schemes.base import Prox
 
 DECISIONS = (
     "",  # nothing judged yet
@@ -52,9 +54,17 @@ def rounding(objective: Any, estimate: Any) -> Any:
     return 4 * jnp.finfo(estimate.inner.dtype).eps * jnp.where(jnp.isfinite(size), size, 0)
 
 
+def whole_prox(oracle: Oracle) -> Prox:
+    """The prox of the regulariser, for r(Ax) the numeric one; one call is counted."""
+    layout, regularizer = oracle.geometry.x, oracle.problem.regularizer
+    if not isinstance(regularizer, Composed):
+        return oracle.prox
+    return lambda point, step: layout.flatten(regularizer.prox(layout.unflatten(point), step))
+
+
 def mapping_norm(point: Vector, v: Vector, step: Any, oracle: Oracle) -> Any:
     """‖𝒢_step‖ at a point with gradient v."""
-    return jnp.linalg.norm(point - oracle.prox(point - step * v, step)) / step
+    return jnp.linalg.norm(point - whole_prox(oracle)(point - step * v, step)) / step
 
 
 class Verdict(NamedTuple):

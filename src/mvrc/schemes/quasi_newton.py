@@ -23,6 +23,7 @@ from mvrc.schemes.judging import (
     judge,
     mapping_norm,
     rounding,
+    whole_prox,
 )
 
 _SURPRISE = 0.3  # share of a change of the gradient above which the curvature is measured anew
@@ -68,6 +69,7 @@ class QuasiNewtonScheme(PlainScheme):
     """
 
     judges: ClassVar[bool] = True
+    takes_composed: ClassVar[bool] = True
 
     step_size: float
     first: Any = None
@@ -208,14 +210,11 @@ class QuasiNewtonScheme(PlainScheme):
         self, model: Any, damping: Any, x: Vector, v: Vector, oracle: Oracle
     ) -> tuple[Vector, Any, Any]:
         """The next trial point, what it promises, and the prox it took."""
-        geometry, regularizer = oracle.geometry, oracle.problem.regularizer
-
-        def prox(point: Vector, step: Any) -> Vector:
-            return geometry.x.flatten(regularizer.prox(geometry.x.unflatten(point), step))
-
+        uncounted = Oracle(oracle.problem, oracle.geometry, {})  # `spent` counts its prox
+        prox = whole_prox(uncounted)
         apply = curvature.operator(model, damping)
         top = curvature.largest(apply, x)
-        plain = isinstance(regularizer, Zero)
+        plain = isinstance(oracle.problem.regularizer, Zero)
         if plain:
             u, inner = x + curvature.step_without_penalty(model, damping, v), jnp.int32(0)
             short = x - v / top

@@ -38,7 +38,7 @@ bench-auto: .venv/.bench  ## Auto against tuned methods and other solvers, in an
 
 docs: .venv/.docs  ## build site/ from docs/
 	$(BIN)/python -c "from mvrc.methods.table import write; write('docs/methods.md')"
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
 clean:  ## remove what the other targets made

@@ -350,6 +350,36 @@ def test_what_is_wrong_is_said() -> None:
         mvrc.minimize(wide, np.ones(300), mvrc.Auto("newton"))
 
 
+def test_without_second_derivatives_secants_are_learnt() -> None:
+    @jax.custom_vjp
+    def twice(t):
+        return 2 * t
+
+    twice.defvjp(lambda t: (2 * t, None), lambda _, c: (2 * c,))
+
+    @jax.custom_vjp
+    def square(t):
+        return t**2
+
+    square.defvjp(lambda t: (t**2, t), lambda t, c: (twice(t) * c,))
+    rows = conditioned(10)
+    problem = mvrc.Composition(
+        lambda x, r: jnp.stack([r @ x, square(r @ x)]),
+        lambda y: -y[0] + 0.2 * (y[1] - y[0] ** 2),
+        rows,
+        regularizer=mvrc.L1(0.01),
+    )
+    result = mvrc.minimize(problem, np.zeros(D))
+    assert result.status in ENDS
+    assert gap(rows, result, 0.2, 0.01) <= 1e-7
+    assert "cannot be differentiated twice" in result.explain()
+
+
+def test_random_output_is_refused() -> None:
+    with pytest.raises(ValueError, match="output is 'random'"):
+        mvrc.minimize(mean_variance(conditioned(10)), np.zeros(D), output="random")
+
+
 @pytest.mark.parametrize("name", ["auto", None])
 def test_it_is_the_default_everywhere(name: Any) -> None:
     rows = conditioned(10)

@@ -183,7 +183,7 @@ def test_quoted_lines_stand_in_the_source():
 
 def test_the_site_builds(tmp_path):
     pytest.importorskip("mkdocs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     run = subprocess.run(
         [*command, "--site-dir", str(tmp_path / "site")],
         cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False,

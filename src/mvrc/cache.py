@@ -33,7 +33,7 @@ def _writable(folder: Any) -> Path:
     """The folder, made if need be; refused when nothing can be written to it."""
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise TypeError(f"folder must be the path of a folder, not {checks.shown(folder)}.")
-    path = Path(folder).expanduser()
+    path = Path(folder).expanduser().resolve()
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -66,7 +67,7 @@ def _smoothness(
         return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
 
     def curvature(point: Vector) -> Any:
-        bend = jax.linearize(gradient, point)[1]  # evaluates f and g once
+        bend = _bend(gradient, point)
 
         def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
             image = bend(direction)
@@ -84,6 +85,16 @@ def _smoothness(
     away = x + radius * away / jnp.linalg.norm(away, axis=1, keepdims=True)
     found = jax.lax.map(curvature, jnp.concatenate([x[None], away]))
     return jnp.max(jnp.where(jnp.isfinite(found), found, 0))
+
+
+def _bend(gradient: Callable[[Vector], Vector], point: Vector) -> Callable[[Vector], Vector]:
+    """Hessian-vector products, by differences where a derivative rule is the user's own."""
+    try:
+        return jax.linearize(gradient, point)[1]  # evaluates f and g once
+    except TypeError:  # a custom_vjp without a second derivative
+        here = gradient(point)
+        scale = jnp.maximum(1, jnp.linalg.norm(point)) * jnp.finfo(point.dtype).eps ** (1 / 3)
+        return lambda direction: (gradient(point + scale * direction) - here) / scale
 
 
 class _Bounds(NamedTuple):

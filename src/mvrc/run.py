@@ -134,6 +134,11 @@ class Run:
                 self.x0 = self.prepared.x0
             self.method = self.prepared.method
             self.judged = self.method.scheme.judges
+            if self.judged and self.output == "random":
+                raise ValueError(
+                    "output is 'random', which is for methods with a theorem on it, and Auto goes "
+                    "back from bad points; it may be 'last' or 'best', or name a method."
+                )
             # Where a refresh is exact, what a judging scheme saw there is the measurement.
             self.measured = self.judged and problem.n is not None and problem.N is not None
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)

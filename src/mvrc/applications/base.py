@@ -43,7 +43,7 @@ class Minimizer(BaseEstimator):
             output=output,
             progress=bool(self.verbose),
         )
-        if result.status not in (Status.CONVERGED, Status.PRECISION):
+        if not _reached(result, self.tol):
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g} in "
                 f"max_epochs={self.max_epochs}: {result.message}",
@@ -54,3 +54,10 @@ class Minimizer(BaseEstimator):
         self.objective_ = result.objective
         self.n_iter_ = result.epochs
         return result
+
+
+def _reached(result: Result, tol: float) -> bool:
+    """Whether a run converged, or ended so near that rounding may be why it did not."""
+    mapping = result.history["gradient_mapping"]
+    near = result.status is Status.PRECISION and mapping[-1] <= 100 * tol * mapping[0]
+    return result.status is Status.CONVERGED or bool(near)

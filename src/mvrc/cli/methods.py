@@ -29,7 +29,9 @@ def methods(
       mvrc methods --json
     """
     if as_json:
-        described: Any = _entry(name) if name else {"methods": [_entry(n) for n in mvrc.METHODS]}
+        described: Any = (
+            _entry(name) if name else {"methods": [_entry(n) for n in ("auto", *mvrc.METHODS)]}
+        )
         typer.echo(json.dumps(described, ensure_ascii=False, indent=2))
     elif name:
         typer.echo(repr(mvrc.describe(name)))
@@ -41,7 +43,7 @@ def _entry(name: str) -> dict[str, Any]:
     described = mvrc.describe(name)
     return {
         "name": name,
-        "class": mvrc.METHODS[name].__name__,
+        "class": described.recipe,
         "arguments": list(described.arguments),
         **dataclasses.asdict(described.about),
     }
@@ -53,7 +55,7 @@ def _table() -> Table:
     table.add_column("method", no_wrap=True)
     table.add_column("problems")
     table.add_column("regulariser")
-    for name, recipe in mvrc.METHODS.items():
-        about = recipe.about
+    for name in ("auto", *mvrc.METHODS):
+        about = mvrc.describe(name).about
         table.add_row(name, about.title, about.problems, about.regularizer)
     return table

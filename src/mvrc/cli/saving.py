@@ -32,6 +32,7 @@ def summary(result: mvrc.Result, method: str, options: dict[str, Any]) -> dict[s
         "counts": result.counts._asdict(),
         "seconds": result.seconds,
         "step_size": result.step_size,
+        "notes": list(result.notes),
         "method": method,
         "options": options,
         "versions": {

@@ -77,8 +77,7 @@ class Auto(NamedRecipe):
         flat = geometry.x.flatten(x0)
         bend, rows = smoothness(problem, geometry, flat)
         notes = [
-            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} "
-            f"samples; the gradient mapping is measured with its inverse as step size."
+            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} samples."
         ]
         if moved is not None:
             notes.insert(
@@ -132,40 +131,35 @@ class Auto(NamedRecipe):
                 None,
             )
         looked = _look(problem, geometry, work)
-        if self.steps == "newton" and looked is None:
+        if self.steps == "newton" and isinstance(looked, str):
             raise ValueError(
-                f"steps is 'newton', but with d = {d} unknowns and p = {geometry.y.size} the "
-                f"curvature is too large to be measured; it may be 'auto', 'secant' or 'momentum'."
+                f"steps is 'newton', but {looked}; it may be 'auto', 'secant' or 'momentum'."
             )
         if self.steps != "auto":
-            return (
-                self.steps,
-                f"{self.steps.capitalize()} steps were asked for.",
-                looked if self.steps == "newton" else None,
+            look = looked if self.steps == "newton" and isinstance(looked, Look) else None
+            return self.steps, f"{self.steps.capitalize()} steps were asked for.", look
+        if isinstance(looked, Look):
+            part = (
+                "from all samples" if looked.rows == n else f"at first from {looked.rows:,} samples"
             )
-        if looked is not None:
             return (
                 "newton",
-                f"With d = {d} unknowns the curvature of F can be measured ("
-                + (
-                    "from all samples"
-                    if looked.rows == n
-                    else f"at first from {looked.rows:,} samples"
-                )
-                + "): proximal Newton steps, each one full pass.",
+                f"With d = {d} unknowns the curvature of F can be measured ({part}): proximal "
+                f"Newton steps, each one full pass.",
                 looked,
             )
+        because = looked[0].upper() + looked[1:]
         if n >= DEAR:
             return (
                 "momentum",
-                f"With d = {d} unknowns the curvature is too large to be measured, and a pass over "
-                f"{n:,} samples is dear: accelerated momentum on small batches.",
+                f"{because}, and a pass over {n:,} samples is dear: accelerated momentum on small "
+                f"batches.",
                 None,
             )
         return (
             "secant",
-            f"With d = {d} unknowns the curvature is too dear to be measured: it is learnt from "
-            f"how the gradient changes (limited-memory BFGS), each step one full pass.",
+            f"{because}: it is learnt from how the gradient changes (limited-memory BFGS), each "
+            f"step one full pass.",
             None,
         )
 
@@ -207,16 +201,17 @@ def _work(problem: Composition, geometry: Geometry) -> float:
     return max(flops, 2.0 * (geometry.x.size + outer))
 
 
-def _look(problem: Composition, geometry: Geometry, work: float) -> Look | None:
-    """How the whole curvature is looked at; None when that is too dear."""
+def _look(problem: Composition, geometry: Geometry, work: float) -> Look | str:
+    """How the whole curvature is looked at, or why it is not."""
     n, d, p = problem.n, geometry.x.size, geometry.y.size
     assert n is not None
     most = min(n, int(WORK / (3 * work * d)))
+    if d > WIDEST or p * d > 2**22 or most < min(n, 8 * d):
+        return f"with d = {d:,} unknowns and p = {p:,} the curvature is too large to be measured"
+    if not _twice(problem, geometry):
+        return "f or g cannot be differentiated twice, so the curvature cannot be measured"
     first = min(n, max(LOOK * n // d, LEAST_ROWS * d), MOST_ROWS)
-    if d > WIDEST or p * d > 2**22 or most < min(n, 8 * d) or not _twice(problem, geometry):
-        return None
-    pieces = max(1, round(n / first))
-    rows = math.ceil(n / pieces)
+    rows = math.ceil(n / max(1, round(n / first)))
     return Look(rows, 1, max(1, most // rows))
 
 

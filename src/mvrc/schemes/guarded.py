@@ -106,13 +106,17 @@ class GuardedScheme(Scheme):
         tiny = 4 * jnp.finfo(point.dtype).eps * jnp.linalg.norm(state.good)
         close = jnp.linalg.norm(point - state.good) <= tiny
         lost = jnp.abs(objective - log.objective) <= noise
-        waiting = jnp.where(close | lost, log.still + 1, log.still)
+        waiting = log.still + (close | lost | self.noisy)
         good = jnp.where(accept, point, state.good)
         estimate = choose(accept, estimate, state.estimate)
         mapping = jnp.where(accept, mapping, log.mapping)
+        kept = jnp.where(verdict.accept, objective, log.objective)
+        if self.noisy:  # a low value may be luck: what is level is averaged, not the lowest kept
+            kept = jnp.where(accept & ~moved & known, (log.objective + objective) / 2, kept)
+            kept = jnp.where(accept | ~known, kept, kept + noise / 4)
         log = Log(
             decision=decision.astype(jnp.int32),
-            objective=jnp.where(verdict.accept, objective, log.objective),
+            objective=kept,
             mapping=mapping,
             step=step,
             left=step * mapping**2 / 2,

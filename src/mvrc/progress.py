@@ -41,14 +41,15 @@ class Bar:
         if self._bar is not None:
             if self._last is not None:
                 self._show(*self._last)
-            self._bar.stop()
+            self._bar.stop()  # draws
 
     def update(self, row: dict[str, Any], epoch: int) -> None:
         """Show the last row, when it is time."""
         self._last = row, epoch
         if self._bar is not None and time.monotonic() - self._shown >= SECONDS:
-            self._shown = time.monotonic()
             self._show(row, epoch)
+            self._bar.refresh()
+            self._shown = time.monotonic()
 
     def _show(self, row: dict[str, Any], epoch: int) -> None:
         """The share done is that of the nearest limit."""
@@ -83,4 +84,5 @@ def _rich_bar() -> Any:
         TextColumn("gradient mapping {task.fields[mapping]}"),
         TextColumn("{task.fields[samples]} samples"),
         TimeRemainingColumn(),
+        auto_refresh=False,  # a thread that draws takes the interpreter from the run
     )

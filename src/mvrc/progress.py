@@ -34,7 +34,8 @@ class Bar:
 
     def __enter__(self) -> Bar:
         if self._bar is not None:
-            self._bar.start()
+            self._bar.start()  # draws
+            self._shown = time.monotonic()
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 import mvrc
-from cases import ONE, TWO, one_level
+from cases import METHOD_CASES, ONE, TWO, one_level, quadratic
+from mvrc import metrics
 from mvrc.engine import Reservoir, _offer
+from mvrc.metrics import BLOCK, block_size
 from mvrc.result import COLUMNS
+from mvrc.run import Run
 
 METHOD = mvrc.MVRC(ONE.step_size, batch_size=6, period=7)
 EACH = 40 + 2 * 6 * 6  # samples of an epoch
@@ -159,6 +162,94 @@ def test_divergence_returns_the_best_point():
     finite = result.history["objective"][np.isfinite(result.history["objective"])]
     assert result.objective == finite.min()
     assert "step_size below 1e+03" in result.message
+
+
+def at_once(info):
+    """A callback that only asks for every row as soon as its epoch is made."""
+
+
+def same_run(waited, asked):
+    """Two results that differ by rounding of what was measured, and by time."""
+    assert (waited.status, waited.message, waited.counts) == (
+        asked.status, asked.message, asked.counts,
+    )  # fmt: skip
+    np.testing.assert_array_equal(waited.x, asked.x)
+    for name in COLUMNS[:5]:
+        np.testing.assert_array_equal(waited.history[name], asked.history[name])
+    for name in ("objective", "gradient_mapping"):
+        np.testing.assert_allclose(waited.history[name], asked.history[name], rtol=1e-12)
+    for left, right in zip(
+        jax.tree_util.tree_leaves(waited.state.core),
+        jax.tree_util.tree_leaves(asked.state.core),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+
+
+@pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epochs": 21},  # two blocks and a rest
+        {"epochs": 21, "record_every": 2, "output": "best"},  # the last row is off the grid
+        {"epochs": None, "samples": 10 * EACH},
+        {"epochs": 0},
+    ],
+    ids=str,
+)
+def test_rows_measured_together_are_those_measured_at_once(case, options):
+    method = mvrc.MVRC(case.step_size, batch_size=6, period=7)
+    waited = run(method, case, **options)
+    same_run(waited, run(method, case, **options, callback=at_once))
+    assert waited.objective == waited.history["objective"][-1]
+
+
+@pytest.mark.parametrize("step", [30.0, 1e3])
+def test_divergence_is_the_same_when_it_is_noticed_late(step, tmp_path):
+    """Within a block, as every epoch but the last of one is."""
+    method = mvrc.MVRC(step, batch_size=6, period=2)
+    with np.errstate(all="ignore"):
+        waited = run(method, epochs=200, checkpoint=tmp_path)
+        asked = run(method, epochs=200, callback=at_once)
+    assert waited.status is mvrc.Status.DIVERGED
+    assert waited.epochs % BLOCK
+    same_run(waited, asked)
+
+
+def test_interrupt_measures_what_waits(monkeypatch):
+    advance = Run._advance
+
+    def press(self, compiled, trail):
+        if len(trail.waiting) == 3:
+            raise KeyboardInterrupt
+        return advance(self, compiled, trail)
+
+    monkeypatch.setattr(Run, "_advance", press)
+    result = run(epochs=50)
+    assert result.status is mvrc.Status.INTERRUPTED
+    assert list(result.history["epoch"]) == [0, 1, 2, 3]
+    assert np.isfinite(result.history["objective"]).all()
+
+
+def test_large_problems_are_measured_point_by_point(monkeypatch):
+    """Where a block would need more room than it may have, as the state of a run counts too."""
+    core = run(epochs=0).state.core
+    geometry = ONE.problem.geometry(ONE.x0)
+    assert block_size(ONE.problem, geometry, core) == BLOCK
+    assert block_size(ONE.problem, geometry, (core, np.broadcast_to(0.0, (2**23,)))) == 1
+    monkeypatch.setattr(metrics, "ROOM", 100)
+    assert block_size(ONE.problem, geometry, core) == 1
+
+
+@pytest.mark.parametrize("case", METHOD_CASES.values(), ids=METHOD_CASES)
+def test_a_second_run_compiles_nothing(case, caplog):
+    """With another step and seed, too: they are arguments of the compiled programs."""
+    problem, x0, _ = quadratic(penalty=0.0 if case.smooth_only else 0.1)
+    mvrc.minimize(problem, x0, case.recipe(False), epochs=2)
+    with jax.log_compiles(), caplog.at_level("WARNING", logger="jax"):
+        mvrc.minimize(problem, x0, case.recipe(False, case.step / 2), epochs=2, seed=3)
+    messages = [record.getMessage() for record in caplog.records]
+    assert [text for text in messages if "ompiling" in text or "XLA comp" in text] == []
 
 
 def test_best_output_is_the_lowest_recorded():

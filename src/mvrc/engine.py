@@ -69,34 +69,42 @@ def first_core(
     An estimator without refreshes is started here, from its first batch.
     """
     keys = np.stack([key_bits(seed) for seed in seeds])
-    traced: list[Counts] = []
-
-    def build(key: UInt32[Array, 2], point: Vector) -> Core:
-        reservoir = Reservoir(point, jnp.int32(0))
-        core = Core(
-            method.scheme.start(point),
-            None,
-            jnp.int32(0),
-            key,
-            reservoir if random else None,
-            reservoir if method.scheme.restarts()[0] == "random" else None,
-        )
-        oracle = Oracle(problem, geometry, _large(problem, method, _keys(core, core.epoch)))
-        estimate = method.estimator.refresh(oracle, method.scheme.query(core.scheme))
-        traced.append(oracle.counts)
-        return core._replace(estimator=estimate)
-
+    dynamic, static = split((problem, method), geometry.x.dtype)
+    state = jax.device_put(method.scheme.start(x))  # here, as a scheme may look at its numbers
     if not method.estimator.refreshes:
-        build_all = build if lanes is None else jax.vmap(build, (0, None))
-        core = jax.jit(build_all)(keys[0] if lanes is None else keys, x)
-        return core, traced[-1]
-    shapes = jax.eval_shape(build, keys[0], x)
+        arguments = (dynamic, keys[0] if lanes is None else keys, state)
+        executable, counts = _compile_first(static, geometry, lanes, random, _signature(arguments))
+        return executable(*arguments), counts
+    shapes = _first_shapes(static, geometry, random, _signature((dynamic, keys[0], state)))
     core = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes)
-    core = core._replace(scheme=method.scheme.start(x), key=keys[0])
+    core = core._replace(scheme=state, key=keys[0])
     if lanes is not None:
         core = jax.tree_util.tree_map(lambda a: np.broadcast_to(a, (lanes, *np.shape(a))), core)
         core = core._replace(key=keys)
     return jax.device_put(core), Counts()
+
+
+def start_core(
+    problem: Composition,
+    geometry: Geometry,
+    method: Method,
+    key: UInt32[Array, 2],
+    state: Any,
+    random: bool,
+) -> tuple[Core, Counts]:
+    """The whole state from that of the scheme, with an estimate from a first large batch."""
+    reservoir = Reservoir(method.scheme.point(state), jnp.int32(0))
+    core = Core(
+        state,
+        None,
+        jnp.int32(0),
+        key,
+        reservoir if random else None,
+        reservoir if method.scheme.restarts()[0] == "random" else None,
+    )
+    oracle = Oracle(problem, geometry, _large(problem, method, _keys(core, core.epoch)))
+    estimate = method.estimator.refresh(oracle, method.scheme.query(core.scheme))
+    return core._replace(estimator=estimate), oracle.counts
 
 
 def run_epoch(
@@ -161,16 +169,32 @@ def compile_epoch(
 ) -> Epoch:
     """`run_epoch` compiled for these shapes; compiled once for all runs that share them."""
     dynamic, static = split((problem, method), geometry.x.dtype)
-    leaves = [_spec(leaf) for leaf in jax.tree_util.tree_leaves((dynamic, core))]
-    shapes = (tuple((leaf.shape, leaf.dtype) for leaf in leaves), precision.wide())
-    treedef = jax.tree_util.tree_structure((dynamic, core))
-    executable, counts = _compile(static, geometry, lanes, treedef, shapes)
+    executable, counts = _compile(static, geometry, lanes, _signature((dynamic, core)))
     return Epoch(lambda core: executable(dynamic, core), counts)
+
+
+class Signature(NamedTuple):
+    """What a compiled program depends on of its arguments; hashable."""
+
+    treedef: Any
+    leaves: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype
+    wide: bool  # whether 64-bit mode is on
+
+    def specs(self) -> Any:
+        """The arguments, with shapes and dtypes in the place of arrays."""
+        leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self.leaves]
+        return jax.tree_util.tree_unflatten(self.treedef, leaves)
+
+
+def _signature(arguments: Any) -> Signature:
+    leaves, treedef = jax.tree_util.tree_flatten(arguments)
+    shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
+    return Signature(treedef, shapes, precision.wide())
 
 
 @functools.lru_cache(maxsize=64)
 def _compile(
-    static: Static, geometry: Geometry, lanes: int | None, treedef: Any, shapes: Any
+    static: Static, geometry: Geometry, lanes: int | None, signature: Signature
 ) -> tuple[Any, Counts]:
     traced: list[Counts] = []
 
@@ -184,9 +208,37 @@ def _compile(
 
         return one(core) if lanes is None else jax.vmap(one)(core)
 
-    specs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes[0]]
-    arguments = jax.tree_util.tree_unflatten(treedef, specs)
-    return jax.jit(epoch).lower(*arguments).compile(), traced[-1]
+    return jax.jit(epoch).lower(*signature.specs()).compile(), traced[-1]
+
+
+@functools.lru_cache(maxsize=64)
+def _compile_first(
+    static: Static, geometry: Geometry, lanes: int | None, random: bool, signature: Signature
+) -> tuple[Any, Counts]:
+    traced: list[Counts] = []
+
+    def first(dynamic: Any, key: Any, state: Any) -> Core:
+        problem, method = join(dynamic, static)
+
+        def one(key: UInt32[Array, 2]) -> Core:
+            core, counts = start_core(problem, geometry, method, key, state, random)
+            traced.append(counts)
+            return core
+
+        return one(key) if lanes is None else jax.vmap(one)(key)
+
+    return jax.jit(first).lower(*signature.specs()).compile(), traced[-1]
+
+
+@functools.lru_cache(maxsize=64)
+def _first_shapes(static: Static, geometry: Geometry, random: bool, signature: Signature) -> Core:
+    """Shapes and dtypes of the state that `start_core` gives."""
+
+    def first(dynamic: Any, key: Any, state: Any) -> Core:
+        problem, method = join(dynamic, static)
+        return start_core(problem, geometry, method, key, state, random)[0]
+
+    return jax.eval_shape(first, *signature.specs())
 
 
 def _keys(core: Core, number: Any) -> dict[str, Any]:
@@ -250,7 +302,3 @@ def _offer(reservoir: Reservoir | None, point: Vector, uniform: Any) -> Reservoi
     offered = reservoir.offered + 1
     taken = uniform * offered < 1
     return Reservoir(jnp.where(taken, point, reservoir.point), offered)
-
-
-def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype)

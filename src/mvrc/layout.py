@@ -38,6 +38,12 @@ class Layout:
         """Length of the vector."""
         return sum(math.prod(shape) for shape in self.shapes)
 
+    def specs(self) -> Any:
+        """The tree with shapes and dtypes in the place of arrays."""
+        pairs = zip(self.shapes, self.dtypes, strict=True)
+        leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in pairs]
+        return jax.tree_util.tree_unflatten(self.treedef, leaves)
+
     def flatten(self, tree: Any) -> jax.Array:
         """Tree to vector."""
         leaves = jax.tree_util.tree_leaves(tree)

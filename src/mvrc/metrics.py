@@ -14,6 +14,10 @@ from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.split import Static, join, split
 
+# A product with eight vectors costs as much as with two: the samples are read once.
+BLOCK = 8
+ROOM = 2**24  # numbers that a block may hold at most, 128 MiB in float64
+
 
 class Measurement(NamedTuple):
     """At one point x; the gradient in the structure of x."""
@@ -29,30 +33,41 @@ def measure(problem: Composition, x: Any, step: float = 1.0) -> Measurement:
     with problem.precision(x):
         geometry = problem.geometry(x)
         flat = geometry.x.flatten(x)
-        objective, mapping, gradient = measure_flat(problem, geometry, flat, step)
+        objective, mapping, gradient = measurement(problem, geometry, step)(flat)
         gradient = jax.tree_util.tree_map(np.asarray, geometry.x.unflatten(gradient))
     return Measurement(float(objective), float(mapping), gradient)
 
 
-def measure_flat(
-    problem: Composition, geometry: Geometry, x: Vector, step: Any, lanes: int | None = None
-) -> tuple[Any, Any, Any]:
-    """The same at a flat x, or at `lanes` of them along a leading axis."""
-    return measurement(problem, geometry, step, lanes)(x)
-
-
 def measurement(
-    problem: Composition, geometry: Geometry, step: Any, lanes: int | None = None
+    problem: Composition, geometry: Geometry, step: Any, points: str = "one"
 ) -> Callable[[Vector], tuple[Any, Any, Any]]:
-    """`measure_flat` as a function of x alone: what does not depend on x is prepared once."""
+    """The same as a function of a flat x alone: what does not depend on x is prepared once.
+
+    `points` is "one", or along a leading axis "each" by itself or all "together": in one pass over
+    the samples, with the memory of as many.
+    """
     numbers, static = split(problem, geometry.x.dtype)
     number = np.asarray(step, geometry.x.dtype)
-    return lambda x: _measure(static, geometry, lanes, numbers, x, number)
+    return lambda x: _measure(static, geometry, points, numbers, x, number)
+
+
+def block_size(problem: Composition, geometry: Geometry, core: Any) -> int:
+    """How many points of a run with such a state are measured together: `BLOCK` or 1.
+
+    One shape, so one program, and numbers that do not depend on which points came together.
+    """
+    x, y = geometry.x.size, geometry.y.size
+    inner, outside = Oracle(problem, geometry, {}).everything()
+    passed = inner.size * (geometry.inner_sample + x + 2 * y)
+    if outside is not None:
+        passed += outside.size * (geometry.outer_sample + 2 * y)
+    kept = sum(np.size(leaf) for leaf in jax.tree_util.tree_leaves(core))
+    return BLOCK if BLOCK * max(passed, kept) <= ROOM else 1
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _measure(
-    static: Static, geometry: Geometry, lanes: int | None, numbers: Any, x: Vector, step: Any
+    static: Static, geometry: Geometry, points: str, numbers: Any, x: Vector, step: Any
 ) -> tuple[Any, Any, Any]:
     problem = join(numbers, static)
 
@@ -67,5 +82,6 @@ def _measure(
         mapping = (x - geometry.x.flatten(problem.regularizer.prox(moved, step))) / step
         return objective, jnp.linalg.norm(mapping), gradient
 
-    # One point after another: a batch of full passes would multiply the peak memory.
-    return one(x) if lanes is None else jax.lax.map(one, x)
+    if points == "one":
+        return one(x)
+    return jax.vmap(one)(x) if points == "together" else jax.lax.map(one, x)

@@ -34,21 +34,23 @@ class Bar:
 
     def __enter__(self) -> Bar:
         if self._bar is not None:
-            self._bar.start()
+            self._bar.start()  # draws
+            self._shown = time.monotonic()
         return self
 
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:
             if self._last is not None:
                 self._show(*self._last)
-            self._bar.stop()
+            self._bar.stop()  # draws
 
     def update(self, row: dict[str, Any], epoch: int) -> None:
         """Show the last row, when it is time."""
         self._last = row, epoch
         if self._bar is not None and time.monotonic() - self._shown >= SECONDS:
-            self._shown = time.monotonic()
             self._show(row, epoch)
+            self._bar.refresh()
+            self._shown = time.monotonic()
 
     def _show(self, row: dict[str, Any], epoch: int) -> None:
         """The share done is that of the nearest limit."""
@@ -83,4 +85,5 @@ def _rich_bar() -> Any:
         TextColumn("gradient mapping {task.fields[mapping]}"),
         TextColumn("{task.fields[samples]} samples"),
         TimeRemainingColumn(),
+        auto_refresh=False,  # a thread that draws takes the interpreter from the run
     )

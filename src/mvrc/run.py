@@ -15,7 +15,7 @@ import numpy as np
 from mvrc import checks, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
 from mvrc.engine import Core, Epoch, compile_epoch, first_core
-from mvrc.metrics import measurement
+from mvrc.metrics import block_size, measurement
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.progress import Bar
@@ -26,6 +26,10 @@ OUTPUTS = ("last", "random", "best")
 EPOCHS = 100  # when no limit is given
 JUDGED_EPOCHS = 1000  # of a method that stops by itself, and whose epoch may be a single pass
 
+# Recorded points wait until a block of them is measured together, but not longer than this; where
+# rows are so rare that measuring costs little anyway, none waits.
+SECONDS, RARE = 1.0, 8
+
 
 class State(NamedTuple):
     """The whole state of a run, one pytree; in `minimize_many` with a leading axis of seeds."""
@@ -35,6 +39,15 @@ class State(NamedTuple):
     seconds: np.ndarray  # time of the algorithm so far
     best_point: np.ndarray  # flat x with the lowest recorded objective
     best_objective: np.ndarray
+
+
+class Trail(NamedTuple):
+    """How far a run is: where it stands, its rows, and the recorded states without a row yet."""
+
+    state: State
+    rows: list[Any]
+    waiting: tuple[State, ...]
+    since: float  # when nothing waited last, by the clock of the wall
 
 
 class Info(NamedTuple):
@@ -144,7 +157,7 @@ class Run:
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
             step = self.method.scheme.step_size
             _check_step(step, self.geometry)
-            self.measurement = measurement(problem, self.geometry, step, lanes)
+            self.block, self.measurement = 1, self._measurement("one" if lanes is None else "each")
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
@@ -159,61 +172,88 @@ class Run:
             return self._solve()
 
     def _solve(self) -> list[Result]:
-        state, rows = self._first()
+        state = self._first()
+        rows: list[Any] = []
+        if self._patient():
+            self.block = block_size(self.problem, self.geometry, state.core)
+        if self.block > 1:
+            self.measurement = self._measurement("together")
         if self.checkpoint is not None:
             state, rows = self.checkpoint.load(state, rows)
             state = state._replace(core=jax.device_put(state.core))
             # A row off the grid was the end of an earlier call, not part of this run's history.
             rows = [row for row in rows if row["epoch"] % self.record_every == 0]
+        trail = Trail(state, rows, (), time.monotonic())
         bar = Bar(self.progress, self.stop)
         status: Status | None = None
         with bar:
             try:
                 if not rows:
-                    state, rows = self._record(state, rows)
-                    _check_start(rows[0])
-                status = self._end(state, rows)
+                    trail = self._settle(trail._replace(waiting=(state,)))
+                    _check_start(trail.rows[0])
+                status = self._end(trail)
                 compiled = None
                 while status is None:
                     if compiled is None:  # not when a finished run is merely read back
                         compiled = compile_epoch(
                             self.problem, self.geometry, self.method, state.core, self.lanes
                         )
-                    state, rows, status = self._advance(compiled, state, rows)
-                    bar.update(rows[-1], int(np.max(np.asarray(state.core.epoch))))
+                    trail, status = self._advance(compiled, trail)
+                    bar.update(trail.rows[-1], _epoch(trail.state))
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
+            if trail.waiting:
+                trail = self._settle(trail)
+                if _lost(trail.rows[-1:], trail.rows[0])[0]:
+                    status = Status.DIVERGED
+                bar.update(trail.rows[-1], _epoch(trail.state))
         if self.checkpoint is not None:
-            self.checkpoint.save(state, rows)
-        return self._results(state, rows, status)
+            self.checkpoint.save(trail.state, trail.rows)
+        return self._results(trail.state, trail.rows, status)
 
-    def _advance(
-        self, compiled: Epoch, state: State, rows: list[Any]
-    ) -> tuple[State, list[Any], Status | None]:
+    def _advance(self, compiled: Epoch, trail: Trail) -> tuple[Trail, Status | None]:
         """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""
+        state = trail.state
         start = time.perf_counter()
         core, finite = compiled.run(state.core)
         healthy = bool(np.asarray(finite).any())  # waits for the epoch
         seconds = state.seconds + (time.perf_counter() - start)
         if not healthy:
-            return state, rows, Status.DIVERGED
+            return trail, Status.DIVERGED
         state = state._replace(
             core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
         )
-        epoch = int(np.max(np.asarray(core.epoch)))
+        trail = trail._replace(state=state)
+        epoch = _epoch(state)
         if epoch % self.record_every == 0:
-            state, rows = self._record(state, rows)
-            asked = self._ask(state, rows)
-            status = self._end(state, rows) or asked
+            trail = trail._replace(waiting=(*trail.waiting, state))
+        save = self._save_is_due(epoch)
+        if trail.waiting and (save or self._measuring_is_due(trail)):
+            trail = self._settle(trail)
+            asked = self._ask(trail.state, trail.rows)
+            status = self._end(trail) or asked
         else:
             status = self._spent(state)
-        if self.checkpoint is not None:
-            every = self.checkpoint_every
-            if self.checkpoint.due() if every is None else epoch % every == 0:
-                self.checkpoint.save(state, rows)
-        return state, rows, status
+        if save:
+            assert self.checkpoint is not None
+            self.checkpoint.save(trail.state, trail.rows)
+        return trail, status
 
-    def _first(self) -> tuple[State, list[Any]]:
+    def _save_is_due(self, epoch: int) -> bool:
+        if self.checkpoint is None:
+            return False
+        every = self.checkpoint_every
+        return self.checkpoint.due() if every is None else epoch % every == 0
+
+    def _measuring_is_due(self, trail: Trail) -> bool:
+        return len(trail.waiting) >= self.block or time.monotonic() - trail.since >= SECONDS
+
+    def _patient(self) -> bool:
+        """Whether nobody asks for a row as soon as its epoch is made."""
+        asked = (self.stop.tol, self.stop.rtol, self.callback) != (None, None, None)
+        return not (asked or self.judged) and self.lanes is None and self.record_every < RARE
+
+    def _first(self) -> State:
         flat = self.geometry.x.flatten(self.x0)
         random = self.output == "random"
         core, counts = first_core(
@@ -223,11 +263,18 @@ class Run:
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
         spent = np.array(counts, np.int64) + np.array(self.prepared.spent, np.int64)
         seconds = np.asarray(self.prepared.seconds)
-        return State(core, spent, seconds, best, np.full(shape, np.inf)), []
+        return State(core, spent, seconds, best, np.full(shape, np.inf))
 
-    def _measure(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
-        objective, mapping, _ = self.measurement(points)
-        return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
+    def _measurement(self, points: str) -> Any:
+        return measurement(self.problem, self.geometry, self.method.scheme.step_size, points)
+
+    def _measure(self, points: list[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Φ and ‖𝒢_η‖ at the points (each with its lanes), at most a block of them."""
+        if self.block == 1:
+            return [_doubles(self.measurement(point)) for point in points]
+        padded = points + points[-1:] * (self.block - len(points))
+        objective, mapping = _doubles(self.measurement(np.stack(padded)))
+        return [(objective[i, ...], mapping[i, ...]) for i in range(len(points))]
 
     def _log(self, state: State) -> Any:
         """The log of a scheme that judges, one number a lane."""
@@ -241,13 +288,28 @@ class Run:
         more = self.method.scheme.spent(self._log(state), self.problem, self.geometry.x.size)
         return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
 
-    def _row(self, state: State, points: Any) -> dict[str, Any]:
-        epoch = int(np.max(np.asarray(state.core.epoch)))
+    def _rows(self, states: tuple[State, ...]) -> list[dict[str, Any]]:
+        """The rows of some states, measured where their logs do not tell."""
+        known = [self._judgement(state) for state in states]
+        asked = [s for s, found in zip(states, known, strict=True) if found is None]
+        measured = iter(self._measure([self._point(s) for s in asked]))
+        return [
+            self._row(state, *(next(measured) if found is None else found))
+            for state, found in zip(states, known, strict=True)
+        ]
+
+    def _judgement(self, state: State) -> tuple[np.ndarray, np.ndarray] | None:
+        """Φ and ‖𝒢_η‖ where the last refresh of a judging scheme was exact."""
+        if not self.measured or not _epoch(state):
+            return None
+        log = self._log(state)
+        if not np.all(np.isfinite(log.objective)):
+            return None
+        return log.objective.astype(float), log.mapping.astype(float)
+
+    def _row(self, state: State, objective: Any, mapping: Any) -> dict[str, Any]:
+        epoch = _epoch(state)
         log = self._log(state) if self.judged and epoch else None
-        if log is not None and self.measured and np.all(np.isfinite(log.objective)):
-            objective, mapping = log.objective.astype(float), log.mapping.astype(float)
-        else:
-            objective, mapping = self._measure(points)
         same = np.full(np.shape(objective), float(self.method.scheme.step_size))
         return {
             "epoch": epoch,
@@ -259,30 +321,43 @@ class Run:
             "decision": np.zeros(np.shape(same), int) if log is None else log.decision,
         }
 
-    def _record(self, state: State, rows: list[Any]) -> tuple[State, list[Any]]:
-        points = self.method.scheme.point(state.core.scheme)
-        row = self._row(state, points)
-        better = row["objective"] < state.best_objective
-        state = state._replace(
-            best_point=np.where(better[..., None], np.asarray(points), state.best_point),
-            best_objective=np.where(better, row["objective"], state.best_objective),
-        )
-        return state, [*rows, row]
+    def _settle(self, trail: Trail) -> Trail:
+        """With the rows of all that waits; a run beyond return is as it was when it got there."""
+        measured = self._rows(trail.waiting)
+        rows, now = list(trail.rows), trail.state
+        lost = _lost(measured, (rows or measured)[0])
+        for state, row, end in zip(trail.waiting, measured, lost, strict=True):
+            rows.append(row)
+            better = row["objective"] < now.best_objective
+            if better.any():
+                points = np.asarray(self._point(state))
+                now = now._replace(
+                    best_point=np.where(better[..., None], points, now.best_point),
+                    best_objective=np.where(better, row["objective"], now.best_objective),
+                )
+            if end:
+                now = state._replace(best_point=now.best_point, best_objective=now.best_objective)
+                break
+        return Trail(now, rows, (), time.monotonic())
+
+    def _point(self, state: State) -> Any:
+        # By the class: to bind a method, equinox takes the module apart and together again.
+        return type(self.method.scheme).point(self.method.scheme, state.core.scheme)
 
     def _spent(self, state: State) -> Status | None:
         return self.stop.spent(
-            int(np.max(np.asarray(state.core.epoch))),
+            _epoch(state),
             self._counts(state).inner_values,
             float(state.seconds),
         )
 
-    def _end(self, state: State, rows: list[Any]) -> Status | None:
-        broken, small, stuck = self._ends(state, rows)
+    def _end(self, trail: Trail) -> Status | None:
+        broken, small, stuck = self._ends(trail.state, trail.rows)
         if broken.all():
             return Status.DIVERGED
         if np.all(broken | small | stuck):
             return Status.CONVERGED if np.any(small) else Status.PRECISION
-        return self._spent(state)
+        return self._spent(trail.state)
 
     def _ends(self, state: State, rows: list[Any]) -> tuple[Any, Any, Any]:
         """Which lanes have left the numbers, reached the tolerance, cannot go further."""
@@ -302,7 +377,7 @@ class Run:
         row = rows[-1]
         info = Info(
             row["epoch"],
-            self._tree(self.method.scheme.point(state.core.scheme)),
+            self._tree(self._point(state)),
             float(row["objective"]),
             float(row["gradient_mapping"]),
             self._counts(state),
@@ -316,13 +391,10 @@ class Run:
         return self.geometry.x.unflatten(np.asarray(flat))
 
     def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
-        if status is not Status.DIVERGED and (
-            not rows or rows[-1]["epoch"] != int(np.max(np.asarray(state.core.epoch)))
-        ):
-            points = self.method.scheme.point(state.core.scheme)
-            rows = [*rows, self._row(state, points)]
+        if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != _epoch(state)):
+            rows = [*rows, *self._rows((state,))]
         chosen = self._outputs(state, rows, status)
-        objective, mapping = self._measure(jax.device_put(chosen))
+        objective, mapping = self._measured_output(state, rows[-1], chosen)
         results = []
         _, small, stuck = self._ends(state, rows)
         for lane in [None] if self.lanes is None else range(self.lanes):
@@ -356,9 +428,16 @@ class Run:
             )
         return results
 
+    def _measured_output(self, state: State, row: dict[str, Any], chosen: Any) -> tuple[Any, Any]:
+        """Φ and ‖𝒢_η‖ of what the run returns, which may be what its last row measured."""
+        last = row["epoch"] == _epoch(state) and np.array_equal(chosen, self._point(state))
+        if last and not self.judged:
+            return row["objective"], row["gradient_mapping"]
+        return self._measure([jax.device_put(chosen)])[0]
+
     def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
         """The flat point(s) that the run returns."""
-        last = np.asarray(self.method.scheme.point(state.core.scheme))
+        last = np.asarray(self._point(state))
         use_best = np.asarray(_broken(rows[-1], rows[0]) | (status is Status.DIVERGED))
         if self.output == "best" or self.judged:
             use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
@@ -385,6 +464,15 @@ class Run:
         )
 
 
+def _epoch(state: State) -> int:
+    return int(np.asarray(state.core.epoch).flat[0])  # all lanes are in the same
+
+
+def _doubles(measured: tuple[Any, Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    objective, mapping, _ = measured
+    return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
+
+
 def _broken(row: dict[str, Any], first: dict[str, Any]) -> Any:
     """Whether a row, or which of its lanes, has left the numbers or is beyond return.
 
@@ -399,6 +487,13 @@ def _broken(row: dict[str, Any], first: dict[str, Any]) -> Any:
     high = finite & (np.where(finite, objective, 0) - start > 1e8 * (1 + np.abs(start)))
     lost = high & (mapping > 1e4 * slope)
     return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping) | lost)
+
+
+def _lost(rows: list[dict[str, Any]], first: dict[str, Any]) -> np.ndarray:
+    """Which of some rows are broken in all their lanes."""
+    names = ("objective", "gradient_mapping")
+    broken = _broken({name: np.stack([row[name] for row in rows]) for name in names}, first)
+    return broken.reshape(len(rows), -1).all(axis=1)
 
 
 def _solved(left: Any, objective: Any, first: Any, dtype: Any) -> Any:

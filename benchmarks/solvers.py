@@ -22,7 +22,7 @@ SOLVERS = {
     "mean–variance": ("auto", "cvxpy", "cvxpy on the covariance", "L-BFGS-B", "FISTA"),
     "mean–CVaR": ("auto", "cvxpy", "L-BFGS-B", "FISTA"),
 }
-LIMIT = 180  # seconds that a solver may take, both calls together
+LIMIT = 120  # seconds that a solver may take, both calls together
 
 
 def main() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import os
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +19,16 @@ from mvrc.problem import Composition
 from mvrc.progress import Bar
 from mvrc.result import History, Result, Status
 from mvrc.schemes.judging import DECISIONS, NOISY_PATIENCE, PATIENCE
+from mvrc.stopping import (
+    Stop,
+    broken_lanes,
+    broken_rows,
+    check_callback,
+    check_checkpoint,
+    check_start,
+    check_step,
+    solved,
+)
 
 OUTPUTS = ("last", "random", "best")
 EPOCHS = 100  # when no limit is given
@@ -62,51 +70,6 @@ class Info(NamedTuple):
     history: History
 
 
-@dataclasses.dataclass(frozen=True)
-class Stop:
-    """When to stop; whatever comes first."""
-
-    epochs: int | None
-    samples: int | None
-    seconds: float | None
-    tol: float | None
-    rtol: float | None
-
-    @classmethod
-    def checked(cls, epochs: Any, samples: Any, seconds: Any, tol: Any, rtol: Any) -> Stop:
-        """From the user's arguments."""
-        return cls(
-            None if epochs is None else checks.whole("epochs", epochs, least=0),
-            None if samples is None else checks.whole("samples", samples),
-            None if seconds is None else checks.positive("seconds", seconds),
-            None if tol is None else checks.positive("tol", tol),
-            None if rtol is None else checks.positive("rtol", rtol),
-        )
-
-    def limited(self, epochs: int) -> Stop:
-        """With so many epochs when nothing limits the run."""
-        if (self.epochs, self.samples, self.seconds) != (None, None, None):
-            return self
-        return dataclasses.replace(self, epochs=epochs)
-
-    def small(self, mapping: Any, first: Any) -> Any:
-        """Whether (or which of) the gradient mappings are down to a tolerance."""
-        limit = np.full_like(first, -1.0) if self.tol is None else np.full_like(first, self.tol)
-        if self.rtol is not None:
-            limit = np.maximum(limit, self.rtol * first)
-        return mapping <= limit
-
-    def spent(self, epoch: int, samples: int, seconds: float) -> Status | None:
-        """The limit that has been reached, if any."""
-        if self.epochs is not None and epoch >= self.epochs:
-            return Status.EPOCHS
-        if self.samples is not None and samples >= self.samples:
-            return Status.SAMPLES
-        if self.seconds is not None and seconds >= self.seconds:
-            return Status.SECONDS
-        return None
-
-
 class Run:
     """One call of minimize or minimize_many: prepared here, looped in `solve`."""
 
@@ -127,8 +90,8 @@ class Run:
     ) -> None:
         if not isinstance(problem, Composition):
             raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")
-        _check_callback(callback)
-        _check_checkpoint(checkpoint, checkpoint_every)
+        check_callback(callback)
+        check_checkpoint(checkpoint, checkpoint_every)
         self.problem, self.seeds, self.lanes = problem, seeds, lanes
         self.record_every = checks.whole("record_every", record_every)
         self.output = checks.choice("output", output, OUTPUTS)
@@ -156,7 +119,7 @@ class Run:
             self.measured = self.judged and problem.n is not None and problem.N is not None
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
             step = self.method.scheme.step_size
-            _check_step(step, self.geometry)
+            check_step(step, self.geometry)
             self.block, self.measurement = 1, self._measurement("one" if lanes is None else "each")
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
@@ -190,7 +153,7 @@ class Run:
             try:
                 if not rows:
                     trail = self._settle(trail._replace(waiting=(state,)))
-                    _check_start(trail.rows[0])
+                    check_start(trail.rows[0])
                 status = self._end(trail)
                 compiled = None
                 while status is None:
@@ -204,7 +167,7 @@ class Run:
                 status = Status.INTERRUPTED
             if trail.waiting:
                 trail = self._settle(trail)
-                if _lost(trail.rows[-1:], trail.rows[0])[0]:
+                if broken_rows(trail.rows[-1:], trail.rows[0])[0]:
                     status = Status.DIVERGED
                 bar.update(trail.rows[-1], _epoch(trail.state))
         if self.checkpoint is not None:
@@ -325,7 +288,7 @@ class Run:
         """With the rows of all that waits; a run beyond return is as it was when it got there."""
         measured = self._rows(trail.waiting)
         rows, now = list(trail.rows), trail.state
-        lost = _lost(measured, (rows or measured)[0])
+        lost = broken_rows(measured, (rows or measured)[0])
         for state, row, end in zip(trail.waiting, measured, lost, strict=True):
             rows.append(row)
             better = row["objective"] < now.best_objective
@@ -362,13 +325,13 @@ class Run:
     def _ends(self, state: State, rows: list[Any]) -> tuple[Any, Any, Any]:
         """Which lanes have left the numbers, reached the tolerance, cannot go further."""
         row, first = rows[-1], rows[0]
-        broken = _broken(row, first)
+        broken = broken_lanes(row, first)
         small = self.stop.small(row["gradient_mapping"], first["gradient_mapping"])
         if not self.judged or not row["epoch"]:
             return broken, small, np.zeros_like(broken)
         log = self._log(state)
         if self.measured and self.stop.tol is None and self.stop.rtol is None:
-            small = small | _solved(log.left, row["objective"], first["objective"], log.left.dtype)
+            small = small | solved(log.left, row["objective"], first["objective"], log.left.dtype)
         return broken, small, log.still >= (PATIENCE if self.measured else NOISY_PATIENCE)
 
     def _ask(self, state: State, rows: list[Any]) -> Status | None:
@@ -407,7 +370,7 @@ class Run:
                 _at(state.best_objective, lane),
             )
             ended = status
-            if _broken(history.rows[-1], history.rows[0]):
+            if broken_lanes(history.rows[-1], history.rows[0]):
                 ended = Status.DIVERGED
             elif status is Status.CONVERGED and not _at(small, lane):
                 ended = Status.PRECISION if _at(stuck, lane) else ended
@@ -438,7 +401,7 @@ class Run:
     def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
         """The flat point(s) that the run returns."""
         last = np.asarray(self._point(state))
-        use_best = np.asarray(_broken(rows[-1], rows[0]) | (status is Status.DIVERGED))
+        use_best = np.asarray(broken_lanes(rows[-1], rows[0]) | (status is Status.DIVERGED))
         if self.output == "best" or self.judged:
             use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
         elif self.output == "random":
@@ -471,79 +434,6 @@ def _epoch(state: State) -> int:
 def _doubles(measured: tuple[Any, Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     objective, mapping, _ = measured
     return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
-
-
-def _broken(row: dict[str, Any], first: dict[str, Any]) -> Any:
-    """Whether a row, or which of its lanes, has left the numbers or is beyond return.
-
-    An objective of +∞ alone has not: it is a point outside a constraint set, as averaged and
-    normalised steps from an infeasible x0 are for a while. A finite one is beyond return when it
-    and the gradient mapping are many orders above the start.
-    """
-    objective, mapping = np.asarray(row["objective"]), np.asarray(row["gradient_mapping"])
-    start, slope = np.asarray(first["objective"]), np.asarray(first["gradient_mapping"])
-    finite = np.isfinite(start) & np.isfinite(objective)
-    start = np.where(finite, start, 0)
-    high = finite & (np.where(finite, objective, 0) - start > 1e8 * (1 + np.abs(start)))
-    lost = high & (mapping > 1e4 * slope)
-    return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping) | lost)
-
-
-def _lost(rows: list[dict[str, Any]], first: dict[str, Any]) -> np.ndarray:
-    """Which of some rows are broken in all their lanes."""
-    names = ("objective", "gradient_mapping")
-    broken = _broken({name: np.stack([row[name] for row in rows]) for name in names}, first)
-    return broken.reshape(len(rows), -1).all(axis=1)
-
-
-def _solved(left: Any, objective: Any, first: Any, dtype: Any) -> Any:
-    """Whether what is left to gain is nothing against Φ, or against what was gained."""
-    eps = float(np.finfo(dtype).eps)
-    gained = np.where(np.isfinite(first), first - objective, 0)
-    scale = np.maximum(eps ** (3 / 4) * np.abs(objective), eps ** (5 / 6) * gained)
-    return left <= scale
-
-
-def _check_callback(callback: Any) -> None:
-    if callback is None:
-        return
-    try:
-        inspect.signature(callback).bind(None)
-    except TypeError:
-        raise TypeError(
-            f"callback must be a function of one argument, the Info of a row, not "
-            f"{checks.shown(callback)}."
-        ) from None
-    except ValueError:  # a built-in without a signature
-        return
-
-
-def _check_checkpoint(checkpoint: Any, every: Any) -> None:
-    if checkpoint is None:
-        if every is not None:
-            raise ValueError(f"checkpoint_every is {every!r} but no checkpoint folder is given.")
-        return
-    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
-        raise TypeError(f"checkpoint must be the path of a folder, not {checks.shown(checkpoint)}.")
-
-
-def _check_step(step: float, geometry: Geometry) -> None:
-    dtype = geometry.x.dtype
-    if np.asarray(step, dtype) < np.finfo(dtype).tiny:
-        raise ValueError(
-            f"step_size is {step:.3g}, which is 0 in x0's dtype {dtype}; it must be larger."
-        )
-
-
-def _check_start(row: dict[str, Any]) -> None:
-    """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake."""
-    if np.isnan(row["objective"]).any():
-        raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
-    if not np.isfinite(row["gradient_mapping"]).all():
-        raise ValueError(
-            "x0 gives a gradient that is not finite, as a root, log or norm does at 0; start "
-            "elsewhere (problem.check(x0) says which derivative it is)."
-        )
 
 
 def _at(tree: Any, lane: int | None) -> Any:

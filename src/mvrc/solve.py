@@ -9,7 +9,8 @@ from typing import Any
 from mvrc import checks
 from mvrc.problem import Composition
 from mvrc.result import Result
-from mvrc.run import Info, Run, Stop
+from mvrc.run import Info, Run
+from mvrc.stopping import Stop
 
 
 @checks.explain_keywords

@@ -1,0 +1,132 @@
+"""When a run ends: limits and tolerances, rows beyond return; and what it refuses to begin with."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+from typing import Any
+
+import numpy as np
+
+from mvrc import checks
+from mvrc.oracle import Geometry
+from mvrc.result import Status
+
+
+@dataclasses.dataclass(frozen=True)
+class Stop:
+    """When to stop; whatever comes first."""
+
+    epochs: int | None
+    samples: int | None
+    seconds: float | None
+    tol: float | None
+    rtol: float | None
+
+    @classmethod
+    def checked(cls, epochs: Any, samples: Any, seconds: Any, tol: Any, rtol: Any) -> Stop:
+        """From the user's arguments."""
+        return cls(
+            None if epochs is None else checks.whole("epochs", epochs, least=0),
+            None if samples is None else checks.whole("samples", samples),
+            None if seconds is None else checks.positive("seconds", seconds),
+            None if tol is None else checks.positive("tol", tol),
+            None if rtol is None else checks.positive("rtol", rtol),
+        )
+
+    def limited(self, epochs: int) -> Stop:
+        """With so many epochs when nothing limits the run."""
+        if (self.epochs, self.samples, self.seconds) != (None, None, None):
+            return self
+        return dataclasses.replace(self, epochs=epochs)
+
+    def small(self, mapping: Any, first: Any) -> Any:
+        """Whether (or which of) the gradient mappings are down to a tolerance."""
+        limit = np.full_like(first, -1.0) if self.tol is None else np.full_like(first, self.tol)
+        if self.rtol is not None:
+            limit = np.maximum(limit, self.rtol * first)
+        return mapping <= limit
+
+    def spent(self, epoch: int, samples: int, seconds: float) -> Status | None:
+        """The limit that has been reached, if any."""
+        if self.epochs is not None and epoch >= self.epochs:
+            return Status.EPOCHS
+        if self.samples is not None and samples >= self.samples:
+            return Status.SAMPLES
+        if self.seconds is not None and seconds >= self.seconds:
+            return Status.SECONDS
+        return None
+
+
+def broken_lanes(row: dict[str, Any], first: dict[str, Any]) -> Any:
+    """Whether a row, or which of its lanes, has left the numbers or is beyond return.
+
+    An objective of +∞ alone has not: it is a point outside a constraint set, as averaged and
+    normalised steps from an infeasible x0 are for a while. A finite one is beyond return when it
+    and the gradient mapping are many orders above the start.
+    """
+    objective, mapping = np.asarray(row["objective"]), np.asarray(row["gradient_mapping"])
+    start, slope = np.asarray(first["objective"]), np.asarray(first["gradient_mapping"])
+    finite = np.isfinite(start) & np.isfinite(objective)
+    start = np.where(finite, start, 0)
+    high = finite & (np.where(finite, objective, 0) - start > 1e8 * (1 + np.abs(start)))
+    lost = high & (mapping > 1e4 * slope)
+    return np.asarray(np.isnan(objective) | np.isneginf(objective) | ~np.isfinite(mapping) | lost)
+
+
+def broken_rows(rows: list[dict[str, Any]], first: dict[str, Any]) -> np.ndarray:
+    """Which of some rows are broken in all their lanes."""
+    names = ("objective", "gradient_mapping")
+    broken = broken_lanes({name: np.stack([row[name] for row in rows]) for name in names}, first)
+    return broken.reshape(len(rows), -1).all(axis=1)
+
+
+def solved(left: Any, objective: Any, first: Any, dtype: Any) -> Any:
+    """Whether what is left to gain is nothing against Φ, or against what was gained."""
+    eps = float(np.finfo(dtype).eps)
+    gained = np.where(np.isfinite(first), first - objective, 0)
+    scale = np.maximum(eps ** (3 / 4) * np.abs(objective), eps ** (5 / 6) * gained)
+    return left <= scale
+
+
+def check_callback(callback: Any) -> None:
+    if callback is None:
+        return
+    try:
+        inspect.signature(callback).bind(None)
+    except TypeError:
+        raise TypeError(
+            f"callback must be a function of one argument, the Info of a row, not "
+            f"{checks.shown(callback)}."
+        ) from None
+    except ValueError:  # a built-in without a signature
+        return
+
+
+def check_checkpoint(checkpoint: Any, every: Any) -> None:
+    if checkpoint is None:
+        if every is not None:
+            raise ValueError(f"checkpoint_every is {every!r} but no checkpoint folder is given.")
+        return
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise TypeError(f"checkpoint must be the path of a folder, not {checks.shown(checkpoint)}.")
+
+
+def check_step(step: float, geometry: Geometry) -> None:
+    dtype = geometry.x.dtype
+    if np.asarray(step, dtype) < np.finfo(dtype).tiny:
+        raise ValueError(
+            f"step_size is {step:.3g}, which is 0 in x0's dtype {dtype}; it must be larger."
+        )
+
+
+def check_start(row: dict[str, Any]) -> None:
+    """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake."""
+    if np.isnan(row["objective"]).any():
+        raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
+    if not np.isfinite(row["gradient_mapping"]).all():
+        raise ValueError(
+            "x0 gives a gradient that is not finite, as a root, log or norm does at 0; start "
+            "elsewhere (problem.check(x0) says which derivative it is)."
+        )

@@ -393,9 +393,7 @@ def test_any_method_can_be_asked_for():
     fitted.fit(features, rewards, transition=transition)
     assert relative(fitted.coef_, exact) < 1e-4
     plain = LinearValueFunction(gamma=GAMMA).fit(features, rewards, transition=transition)
-    one, other = (m.result_.history["inner_values"][1] for m in (fitted, plain))
-    assert other == 10 * 30, "ten full passes over 30 states, the default's epoch"
-    assert one != other
+    assert plain.result_.notes and not fitted.result_.notes, "only Auto has something to explain"
 
 
 # --- Environments ---
@@ -492,7 +490,7 @@ def test_the_values_are_those_of_the_policy():
 def test_loose_evaluations_are_not_called_stable(tol):
     from mvrc.applications.bellman.gym import policy_iteration
 
-    evaluator = LinearValueFunction(gamma=0.99, tol=tol)
+    evaluator = LinearValueFunction(gamma=0.99, tol=tol, method=mvrc.FISTA(0.1, period=10))
     with pytest.warns(ConvergenceWarning, match=f"a smaller tol than {tol:g}"):
         solution = policy_iteration(corridor(), 0.99, evaluator=evaluator)
     assert not solution.stable

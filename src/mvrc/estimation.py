@@ -90,6 +90,7 @@ def _smoothness(
 def _bend(gradient: Callable[[Vector], Vector], point: Vector) -> Callable[[Vector], Vector]:
     """Hessian-vector products, by differences where a derivative rule is the user's own."""
     try:
+        jax.eval_shape(lambda direction: jax.jvp(gradient, (point,), (direction,)), point)
         return jax.linearize(gradient, point)[1]  # evaluates f and g once
     except TypeError:  # a custom_vjp without a second derivative
         here = gradient(point)

@@ -255,10 +255,10 @@ def made_with() -> dict[str, str]:
     }
 
 
-def _plain(value: Any) -> float | int | None:
-    """A number that JSON has; None for NaN and ±∞."""
-    number = value.item()
-    return number if np.isfinite(number) else None
+def _plain(value: Any) -> float | int | str | None:
+    """A number that JSON has, None for NaN and ±∞; or a word."""
+    plain = value.item()
+    return plain if isinstance(plain, str) or np.isfinite(plain) else None
 
 
 def _is_whole(file: Path) -> bool:

@@ -34,7 +34,7 @@ def default_step_size(problem: Composition, x: Any) -> float:
         geometry = problem.geometry(x)
         numbers, static = split(problem, geometry.x.dtype)
         rows = min(_ROWS, geometry.inner_rows(False))
-        bend = float(_smoothness(static, geometry, numbers, geometry.x.flatten(x), rows, 3))
+        bend = _smoothest(static, geometry, numbers, geometry.x.flatten(x), rows, 3)
     return 1 / (4 * bend) if np.isfinite(bend) and bend > 0 else 1.0
 
 
@@ -44,15 +44,21 @@ def smoothness(problem: Composition, geometry: Geometry, x: Vector) -> tuple[flo
     rows = min(_FEW, geometry.inner_rows(False))
     if problem.n is not None:
         rows = min(rows, max(problem.n // 8, min(problem.n, 32)))
-    bend = float(_smoothness(static, geometry, numbers, x, rows, 0))
+    bend = _smoothest(static, geometry, numbers, x, rows, 0)
     if np.isfinite(bend) and bend > 0:
         return bend, rows
     return 1 / (4 * default_step_size(problem, geometry.x.unflatten(x))), rows
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 4, 5))
+@functools.partial(jax.jit, static_argnums=(0, 1, 4, 5, 6))
 def _smoothness(
-    static: Static, geometry: Geometry, numbers: Any, x: Vector, rows: int, nearby: int
+    static: Static,
+    geometry: Geometry,
+    numbers: Any,
+    x: Vector,
+    rows: int,
+    nearby: int,
+    exact: bool,
 ) -> Any:
     """The largest curvature at x and at some random points nearby."""
     problem = join(numbers, static)
@@ -67,7 +73,7 @@ def _smoothness(
         return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
 
     def curvature(point: Vector) -> Any:
-        bend = _bend(gradient, point)
+        bend = _bend(gradient, point, exact)
 
         def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
             image = bend(direction)
@@ -87,15 +93,23 @@ def _smoothness(
     return jnp.max(jnp.where(jnp.isfinite(found), found, 0))
 
 
-def _bend(gradient: Callable[[Vector], Vector], point: Vector) -> Callable[[Vector], Vector]:
-    """Hessian-vector products, by differences where a derivative rule is the user's own."""
+def _smoothest(*arguments: Any) -> float:
+    """`_smoothness`, by differences of gradients where a derivative rule is the user's own."""
     try:
-        jax.eval_shape(lambda direction: jax.jvp(gradient, (point,), (direction,)), point)
+        return float(_smoothness(*arguments, True))
+    except TypeError:  # a custom_vjp that cannot be differentiated again, found when lowered
+        return float(_smoothness(*arguments, False))
+
+
+def _bend(
+    gradient: Callable[[Vector], Vector], point: Vector, exact: bool
+) -> Callable[[Vector], Vector]:
+    """Hessian-vector products."""
+    if exact:
         return jax.linearize(gradient, point)[1]  # evaluates f and g once
-    except TypeError:  # a custom_vjp without a second derivative
-        here = gradient(point)
-        scale = jnp.maximum(1, jnp.linalg.norm(point)) * jnp.finfo(point.dtype).eps ** (1 / 3)
-        return lambda direction: (gradient(point + scale * direction) - here) / scale
+    here = gradient(point)
+    scale = jnp.maximum(1, jnp.linalg.norm(point)) * jnp.finfo(point.dtype).eps ** (1 / 3)
+    return lambda direction: (gradient(point + scale * direction) - here) / scale
 
 
 class _Bounds(NamedTuple):

@@ -180,7 +180,7 @@ def test_start(call, error, match):
     ("NumPy", lambda: run(problem(lambda x, s: np.asarray(x))), ValueError, "or NumPy"),
     ("integers", lambda: run(problem(lambda x, s: jnp.arange(2))), TypeError, "returned dtype int"),
     ("nothing", lambda: run(problem(lambda x, s: None)), ValueError, "returned nothing"),
-    ("text", lambda: run(problem(lambda x, s: "a")), ValueError, "failed.*not a valid JA"),
+    ("text", lambda: run(problem(lambda x, s: "a")), ValueError, "failed.*not a valid JAX type"),
     ("unknown name", lambda: run(problem(lambda x, s: x["a"])), ValueError, "inner.*failed on"),
     ("vector", lambda: run(problem(outer=lambda y: y)), ValueError, r"outer returned float64\[2\]"),
     ("integer", lambda: run(problem(outer=lambda y: y.argmax())), TypeError, "outer returned dtyp"),

@@ -7,6 +7,7 @@ import functools
 import inspect
 import math
 import numbers
+import re
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -18,6 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 # A user's function looked at a number that is not known before the compiled program runs.
+# How JAX names what it traced, which here is a line of this library, not the user's.
+_TRACED = re.compile(r"^function \S+ at \S+ traced for \w+ ")
 _VALUES = (
     jax.errors.ConcretizationTypeError,
     jax.errors.NonConcreteBooleanIndexError,
@@ -103,6 +106,7 @@ def reason(error: Exception) -> str:
             "must be made of jax.numpy operations whose shapes do not depend on values"
         )
     first = (str(error).strip().splitlines() or [""])[0].split(". ")[0]
+    first = _TRACED.sub("it ", first)
     return f"{type(error).__name__}: {cut(first, 160).rstrip('. ')}"
 
 

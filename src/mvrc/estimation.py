@@ -75,14 +75,13 @@ def _smoothness(
     def curvature(point: Vector) -> Any:
         bend = _bend(gradient, point, exact)
 
-        def turn(direction: Vector, _: Any) -> tuple[Vector, Any]:
-            image = bend(direction)
+        def turn(unit: Vector, _: Any) -> tuple[Vector, Any]:
+            image = bend(unit)
             length = jnp.linalg.norm(image)
-            unit = image / jnp.where(length > 0, length, 1)
-            return jnp.where(length > 0, unit, direction), length
+            turned = image / jnp.where(length > 0, length, 1)
+            return jnp.where(length > 0, turned, unit), length
 
-        start = direction(x)
-        return jax.lax.scan(turn, start, None, length=20)[1][-1]
+        return jax.lax.scan(turn, direction(x), None, length=20)[1][-1]
 
     if not nearby:
         return curvature(x)

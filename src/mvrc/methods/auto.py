@@ -25,8 +25,6 @@ from mvrc.sampling import Sizes
 from mvrc.schemes import GuardedScheme, Look, QuasiNewtonScheme
 from mvrc.split import Static, join, split
 
-STEPS = ("auto", "newton", "secant", "momentum")
-
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
 LOOK = 4  # passes that a first look at the curvature may take, a column counting as a Jacobian
 LEAST_ROWS = 16  # times d: samples below which a look says too little
@@ -130,14 +128,16 @@ class Auto(NamedRecipe):
                 "batches between large ones, judged by their standard error.",
                 None,
             )
+        asked = f"{self.steps.capitalize()} steps were asked for."
+        if self.steps in ("secant", "momentum"):
+            return self.steps, asked, None
         looked = _look(problem, geometry, work)
-        if self.steps == "newton" and isinstance(looked, str):
-            raise ValueError(
-                f"steps is 'newton', but {looked}; it may be 'auto', 'secant' or 'momentum'."
-            )
-        if self.steps != "auto":
-            look = looked if self.steps == "newton" and isinstance(looked, Look) else None
-            return self.steps, f"{self.steps.capitalize()} steps were asked for.", look
+        if self.steps == "newton":
+            if isinstance(looked, str):
+                raise ValueError(
+                    f"steps is 'newton', but {looked}; it may be 'auto', 'secant' or 'momentum'."
+                )
+            return "newton", asked, looked
         if isinstance(looked, Look):
             part = (
                 "from all samples" if looked.rows == n else f"at first from {looked.rows:,} samples"

@@ -136,8 +136,15 @@ def one(instance: Instance, method: Any, most: float) -> dict[str, Any]:
         "spent": result.counts.inner_values / n,
         "measure": float(last) if np.isfinite(last) else None,
         "status": result.status.name,
+        "looked": _looked(result) / n,
         "notes": list(result.notes),
     }
+
+
+def _looked(result: mvrc.Result) -> int:
+    """Samples from which `Auto` measured the curvature, which are counted in g' alone."""
+    log = getattr(result.state.core.scheme, "log", None)
+    return 0 if log is None else int(log.looked)
 
 
 def recipe(name: str, instance: Instance, step: float) -> Any:

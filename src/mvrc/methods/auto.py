@@ -28,8 +28,9 @@ from mvrc.split import Static, join, split
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
 LOOK = 4  # passes that a first look at the curvature may take, a column counting as a Jacobian
 LEAST_ROWS = 16  # times d: samples below which a look says too little
-MOST_ROWS = 2**14  # of a first look
+MOST_ROWS = 2**16  # of a first look
 DEAR = 2**15  # samples from which on a pass is dear
+DEAREST = 32  # passes that any look may take, and min(p, d) of the Jacobian that belongs to it
 WORK = 2e9  # floating-point operations that a look at the curvature may take
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 REHEARSAL = 2**16  # at most so many samples
@@ -205,14 +206,17 @@ def _look(problem: Composition, geometry: Geometry, work: float) -> Look | str:
     """How the whole curvature is looked at, or why it is not."""
     n, d, p = problem.n, geometry.x.size, geometry.y.size
     assert n is not None
-    most = min(n, int(WORK / (3 * work * d)))
-    if d > WIDEST or p * d > 2**22 or most < min(n, 8 * d):
-        return f"with d = {d:,} unknowns and p = {p:,} the curvature is too large to be measured"
+    least = min(n, 8 * d)
+    most = min(n, int(WORK / (3 * work * d)), max(DEAREST * n // d, least))
+    dear = most < least or (n > least and min(p, d) > DEAREST)
+    if d > WIDEST or p * d > 2**22 or dear:
+        return f"with d = {d:,} unknowns and p = {p:,} the curvature is too dear to be measured"
     if not _twice(problem, geometry):
         return "f or g cannot be differentiated twice, so the curvature cannot be measured"
     first = min(n, max(LOOK * n // d, LEAST_ROWS * d), MOST_ROWS)
     rows = math.ceil(n / max(1, round(n / first)))
-    return Look(rows, 1, max(1, most // rows))
+    pieces = math.ceil(n / rows) if most == n else most // rows
+    return Look(rows, 1, max(1, pieces))
 
 
 @_once

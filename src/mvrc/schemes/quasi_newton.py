@@ -57,9 +57,9 @@ class QuasiNewtonScheme(PlainScheme):
         u = argmin ⟨∇F(x), u − x⟩ + ½⟨u − x, (B + δI)(u − x)⟩ + r(u).
 
     B is ∇²F from part of the samples, measured again when it did not foresee a change of the
-    gradient (from four times as many when it was new), and between two measurements brought up to
-    date by BFGS; without `look` it is limited-memory BFGS. A trial that is no progress raises δ;
-    one that kept most of what the model promised lowers it.
+    gradient (from all that `look` allows when it was new), and between two measurements brought up
+    to date by BFGS; without `look` it is limited-memory BFGS. A trial that is no progress, or little
+    of what the model promised, raises δ; one that kept most of the promise lowers it.
 
     Args:
         step_size: η of the gradient mapping; 1/η is the first curvature without `look`.
@@ -123,12 +123,12 @@ class QuasiNewtonScheme(PlainScheme):
 
         x = jnp.where(accept, trial, state.x)
         slope = jnp.where(accept, v, state.v)
-        look, pieces = jnp.asarray(False), state.pieces
+        look, pieces, rows = jnp.asarray(False), state.pieces, 0
         if self.look is not None:
+            rows = self.look.rows
             surprised = accept & known & (missed > _SURPRISE)
             look = surprised | (accept & ~known)
-            more = jnp.minimum(4 * pieces, self.look.most)
-            pieces = jnp.where(surprised & (state.age == 0), more, pieces)
+            pieces = jnp.where(surprised & (state.age == 0), self.look.most, pieces)
             model = jax.lax.cond(
                 look,
                 lambda: self._measure(x, estimate, model, pieces, log.looks, oracle),
@@ -150,7 +150,7 @@ class QuasiNewtonScheme(PlainScheme):
             left=jnp.where(damping > 0.1 * along, jnp.inf, left),
             still=jnp.where(verdict.moved, 0, jnp.where(known, waiting, 0)).astype(jnp.int32),
             looks=(log.looks + look).astype(jnp.int32),
-            looked=(log.looked + jnp.where(look, pieces, 0)).astype(jnp.int32),
+            looked=(log.looked + jnp.where(look, pieces * rows, 0)).astype(jnp.int32),
             inner=(log.inner + inner).astype(jnp.int32),
         )
         trial = jnp.where(ready, u, state.x)
@@ -166,10 +166,12 @@ class QuasiNewtonScheme(PlainScheme):
         return state.log
 
     def spent(self, log: Log, problem: Any, d: int) -> Counts:
-        """A column of the curvature of a sample counts as a Jacobian, or as an outer gradient."""
-        looks, inner = int(np.max(log.looks)), int(np.max(log.inner))
-        rows = 0 if self.look is None else int(np.max(log.looked)) * self.look.rows
-        return Counts(rows, looks * problem.n + d * rows, looks * d * problem.N, inner)
+        """A column of the curvature of a sample counts as a Jacobian, or as an outer gradient.
+
+        As elsewhere a derivative is no evaluation of g; g is known where the curvature is measured.
+        """
+        looks, rows, inner = (int(np.max(n)) for n in (log.looks, log.looked, log.inner))
+        return Counts(0, looks * problem.n + d * rows, looks * d * problem.N, inner)
 
     def _damping(
         self, damping: Any, along: Any, met: Any, verdict: Any, known: Any, kept: Any
@@ -180,7 +182,8 @@ class QuasiNewtonScheme(PlainScheme):
         met, and `kept` the share of the promised decrease that came.
         """
         lower = damping * jnp.where(kept > 0.9, 1 / 16, jnp.where(kept > 0.6, 1 / 4, 1))
-        lower = jnp.where(kept < 0.25, 2 * damping, lower)
+        missing = jnp.clip(met - along, 0, 4 * along)
+        lower = jnp.where(kept < 0.25, jnp.maximum(2 * damping, missing), lower)
         lower = jnp.where(lower > 1e-12 * along, lower, 0)
         scale = jnp.maximum(damping, along)
         least = jnp.maximum(4 * damping, along)

@@ -77,7 +77,18 @@ def test_saves_are_limited_by_time_and_the_last_is_made(seconds, saves, tmp_path
     case, method, _ = SETTINGS["one level"]
     mvrc.minimize(case.problem, case.x0, method, epochs=3, checkpoint=tmp_path)
     assert len(made) == saves
-    assert int(np.load(tmp_path / "state.npz")["row_epoch"][-1]) == 3
+    assert int(np.load(tmp_path / "state.npz")["rows"]["epoch"][-1]) == 3
+
+
+def test_a_file_of_another_version_is_refused(tmp_path):
+    """One without the table of rows, though all else is as it should be."""
+    case, method, _ = SETTINGS["one level"]
+    mvrc.minimize(case.problem, case.x0, method, epochs=2, checkpoint=tmp_path)
+    with np.load(tmp_path / "state.npz") as file:
+        arrays = {name: file[name] for name in file.files if name != "rows"}
+    np.savez(tmp_path / "state.npz", **arrays)
+    with pytest.raises(ValueError, match="its arrays are those of another version"):
+        mvrc.minimize(case.problem, case.x0, method, epochs=4, checkpoint=tmp_path)
 
 
 def test_many_seeds_resume(tmp_path):
@@ -121,7 +132,7 @@ def test_killed_run_goes_on_bit_for_bit(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     case, method, _ = SETTINGS["one level"]
-    saved = int(np.load(tmp_path / "state.npz")["row_epoch"][-1])
+    saved = int(np.load(tmp_path / "state.npz")["rows"]["epoch"][-1])
     assert saved >= 4
     options = {"epochs": saved + 5, "callback": lambda info: None}  # as there: rows at once
     resumed = mvrc.minimize(case.problem, case.x0, method, checkpoint=tmp_path, **options)
@@ -139,4 +150,4 @@ def test_ctrl_c_saves(tmp_path):
         process.send_signal(signal.SIGINT)  # again: Python drops one that falls into a finaliser
         time.sleep(2)
     assert process.returncode == 0
-    assert int(np.load(tmp_path / "state.npz")["row_epoch"][-1]) >= 4
+    assert int(np.load(tmp_path / "state.npz")["rows"]["epoch"][-1]) >= 4

@@ -28,9 +28,7 @@ class Bar:
         self._shown = 0.0
         if shown:
             self._bar = _rich_bar()
-            self._task = self._bar.add_task(
-                "minimize", total=1.0, epoch="compiling", objective="–", mapping="–", samples="0"
-            )
+            self._task = self._bar.add_task("minimize", total=1.0, epoch="compiling", numbers="")
 
     def __enter__(self) -> Bar:
         if self._bar is not None:
@@ -67,9 +65,9 @@ class Bar:
             self._task,
             completed=min(1.0, max(shares, default=0.0)),
             epoch=f"epoch {epoch}",
-            objective=f"{np.median(row['objective']):.6g}",
-            mapping=f"{np.median(row['gradient_mapping']):.2e}",
-            samples=f"{row['inner_values']:,}",
+            numbers=f"objective {np.median(row['objective']):.6g} "
+            f"gradient mapping {np.median(row['gradient_mapping']):.2e} "
+            f"{row['inner_values']:,} samples",
         )
 
 
@@ -79,11 +77,9 @@ def _rich_bar() -> Any:
     except ImportError as error:
         raise ImportError("progress=True needs rich: pip install 'mvrc[progress]'.") from error
     return Progress(
-        TextColumn("{task.fields[epoch]}"),
+        TextColumn("{task.fields[epoch]}", markup=False),
         BarColumn(bar_width=24),
-        TextColumn("objective {task.fields[objective]}"),
-        TextColumn("gradient mapping {task.fields[mapping]}"),
-        TextColumn("{task.fields[samples]} samples"),
+        TextColumn("{task.fields[numbers]}", markup=False),  # a column costs more than its text
         TimeRemainingColumn(),
         auto_refresh=False,  # a thread that draws takes the interpreter from the run
     )

@@ -9,7 +9,7 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO, one_level, online, two_level
-from mvrc import oracle
+from mvrc import oracle, sampling
 from mvrc.methods.base import Start
 
 
@@ -35,6 +35,40 @@ def test_chunks_change_nothing(make, jacobian, monkeypatch):
     np.testing.assert_allclose(
         pieces.history["objective"], whole.history["objective"], rtol=0, atol=1e-13
     )
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 20])
+def test_pieces_are_the_rows(most, monkeypatch):
+    """Cut as one run of numbers, or by rows where a run is too long for a 32-bit index."""
+    monkeypatch.setattr(sampling, "_INT32", most)
+    data = {
+        "a": np.arange(84.0).reshape(7, 3, 4),
+        "b": np.arange(7),
+        "c": np.arange(21).reshape(7, 3),
+    }
+    cut = jax.jit(lambda data, start: sampling.Rows(data, 7).piece(start, 2))
+    for start in range(6):
+        piece = cut(data, start)
+        for name, rows in data.items():
+            np.testing.assert_array_equal(piece[name], rows[start : start + 2])
+
+
+def test_pieces_fit_the_cache():
+    """Of rows in memory 256 kB; of a stream, whose draws depend on them, as many as before."""
+    seen = []
+
+    def part(samples):
+        seen.append(len(samples))
+        return jnp.sum(samples)
+
+    rows = np.ones((3_000, 256), np.float32)
+    total = oracle._sum(sampling.Rows(rows, 3_000), part, 2_000)
+    assert float(total) == rows.size
+    assert set(seen) == {250}
+    seen.clear()
+    draw = lambda key, size: jnp.ones((size, 256))  # noqa: E731
+    oracle._sum(sampling.Streamed(draw, jax.random.key(0), 3_000), part, 2_000)
+    assert set(seen) == {1_000}
 
 
 def test_forward_and_reverse_jacobians_agree():

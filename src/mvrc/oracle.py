@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from mvrc.layout import Layout
 from mvrc.operators import Composed
-from mvrc.sampling import Samples
+from mvrc.sampling import Samples, row_bytes
 from mvrc.sharing import shared, two_points
 
 if TYPE_CHECKING:
@@ -28,9 +28,11 @@ Pullback = Callable[[Vector], Vector]
 Pullbacks = Callable[[Vector, Vector], Vector]
 
 # A batch of more than about this many numbers (32 MiB in float64) is summed in pieces, of a
-# sixteenth of that: they fit the cache, where a pass over ten million rows is twice as fast.
+# sixteenth of that and of at most 256 kB of data: they fit the cache, and are copied there by one
+# thread, as XLA splits larger copies, whose parts then wait for each other at every piece.
 _CHUNK = 2**22
 _PIECES = 16
+_PIECE = 2**18
 
 _FEW = 4  # a y so short that all rows of the Jacobian cost less than a second pass
 
@@ -349,9 +351,12 @@ def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
     """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
     if batch.size <= rows:
         return part(batch.piece(0, batch.size))
-    rows = max(rows // _PIECES, min(rows, 1024))
+    # A stream's draws depend on its pieces, so these stay as they are.
+    row = row_bytes(batch)
+    most = max(1, _PIECE // row) if row else batch.size
+    rows = min(max(rows // _PIECES, min(rows, 1024)), most)
     # Pieces without a rest where that can be had: `part` is then in the program only once.
-    even = [d for d in range(max(1, rows // 2), 2 * rows + 1) if batch.size % d == 0]
+    even = [d for d in range(max(1, rows // 2), min(2 * rows, most) + 1) if batch.size % d == 0]
     rows = min(even, key=lambda d: abs(d - rows), default=rows)
     count, rest = divmod(batch.size, rows)
 

@@ -28,6 +28,8 @@ _AT_ONCE = 2**20
 # Up to this many rows a random word gives two indices.
 _TWICE = 2**20
 
+_INT32 = 2**31 - 1  # the largest 32-bit integer
+
 
 def key_bits(seed: int) -> Any:
     """The bits of a random key: those of jax.random.key(seed) below 2³², and all 64 above it,
@@ -109,20 +111,35 @@ class Rows(Samples):
     def piece(self, start: Any, length: int) -> Any:
         if length == self.size:
             return self.data
-
-        def cut(a: Array) -> Array:
-            return jax.lax.dynamic_slice_in_dim(a, start, length)
-
-        # A branch that is always taken: XLA leaves the rows whole and multiplies them by its fast
-        # kernels, instead of cutting them anew inside a slow loop for every product.
-        return jax.lax.cond(
-            start < self.size,
-            lambda: jax.tree_util.tree_map(cut, self.data),
-            lambda: jax.tree_util.tree_map(lambda a: a[:length], self.data),
-        )
+        return _cut(self.data, start, length, self.size)
 
     def indices(self) -> Int[Array, " size"]:
         return jnp.arange(self.size, dtype=jnp.int32)
+
+
+def _cut(data: Any, start: Any, length: int, size: int) -> Any:
+    """Rows from `start` on, copied as one run of numbers: row by row takes half as long again."""
+    each = jax.tree_util.tree_map
+    # Where a number's place exceeds an index of 32 bits, rows are counted instead.
+    width = each(lambda a: 1 if a.size > _INT32 else a.size // size, data)
+    runs = each(lambda a: a if a.size > _INT32 else a.reshape(-1), data)
+    first = each(lambda w: start * w, width)
+
+    def cut() -> Any:
+        slices = jax.lax.dynamic_slice_in_dim
+        return each(lambda run, i, w: slices(run, i, length * w), runs, first, width)
+
+    def top() -> Any:
+        return each(lambda run, w: run[: length * w], runs, width)
+
+    def rows() -> Any:
+        cuts = jax.lax.cond(start >= 0, cut, top)
+        return each(lambda c, a: c.reshape(length, *a.shape[1:]), cuts, data)
+
+    # Branches that are always taken: the inner one keeps the copy a plain run, the outer one the
+    # rows whole. XLA then multiplies them by its fast kernels, instead of cutting or folding them
+    # anew inside a slow loop for every product.
+    return jax.lax.cond(start < size, rows, lambda: each(lambda a: a[:length], data))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +210,13 @@ class Streamed(Samples):
 
     def piece(self, start: Any, length: int) -> Any:
         return self.draw(jax.random.fold_in(self.key, start), length)
+
+
+def row_bytes(batch: Samples) -> int:
+    """Memory of one row of the data that a batch comes from; 0 for a stream, which has none."""
+    if isinstance(batch, Rows | Gathered | Block):
+        return sum(a.nbytes // a.shape[0] for a in jax.tree_util.tree_leaves(batch.data))
+    return 0
 
 
 class Source(eqx.Module):

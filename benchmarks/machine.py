@@ -9,7 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("mvrc", "jax", "jaxlib", "equinox", "numpy", "numba", "torch")
+PACKAGES = (
+    "mvrc", "jax", "jaxlib", "equinox", "numpy", "scipy", "numba", "torch", "cvxpy-base", "clarabel",
+)  # fmt: skip
 
 
 def facts() -> dict[str, Any]:

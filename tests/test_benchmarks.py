@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import types
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import fit, guard, problems, report, sides, twin, wide_twin
+from benchmarks import (
+    auto,
+    comparison,
+    fit,
+    guard,
+    problems,
+    report,
+    sides,
+    twin,
+    wide_twin,
+)
 from benchmarks.case import Case, build, draw
 from benchmarks.row import Measured, Ratio, Row
 from benchmarks.timing import Spread, extra_steps, in_turns
@@ -122,3 +135,24 @@ def test_the_wide_twin_makes_the_iterates_of_mvrc(form):
     recipe = problems.method(5, 60, jacobian=form)
     result = mvrc.minimize(build(case, (data, mix)).problem, np.zeros(4), recipe, epochs=2)
     np.testing.assert_allclose(state.x, result.x, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("measured", "reached"), [(math.nan, False), (1e-7, True), (1e-5, False)])
+def test_only_a_number_below_the_goal_reaches_it(measured, reached):
+    problem = mvrc.Composition(lambda x, s: x * s, lambda y: jnp.sum(y**2), np.ones((4, 2)))
+    instance = types.SimpleNamespace(problem=problem, x0=np.ones(2), measure=lambda x: measured)
+    run = auto.one(instance, mvrc.MVRC(0.1), 5)
+    assert (run["values"] is not None) == reached
+
+
+def test_the_page_of_comparisons_says_who_is_ahead():
+    mine = {"values": 5.0, "jacobians": 40.0, "seconds": 0.02, "cold": 3.0, "looked": 3.0}
+    best = {"method": "c-saga", "factor": 2.0, "values": 10.0, "jacobians": 10.0, "seconds": 0.1}
+    row = {"convex": True, "n": 100, "d": 3, "auto": mine, "best": best}
+    found = {"mean–variance, 30 industries": row}
+    assert "| 0.50 | 0.80 | 0.7 pass |" in comparison._auto_table(found)
+    assert "All 1 instances pass" in comparison._verdict(found)
+    assert "4.0 times its Jacobians (c-saga)" in comparison._losses(found)
+    slow = {"mean–variance, 30 industries": row | {"auto": mine | {"values": 8.0}}}
+    assert "0.7 FAIL" in comparison._auto_table(slow)
+    assert "1 of 1 fail" in comparison._verdict(slow)

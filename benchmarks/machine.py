@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = (
-    "mvrc", "jax", "jaxlib", "equinox", "numpy", "scipy", "numba", "torch", "cvxpy-base", "clarabel",
+    "mvrc", "jax", "jaxlib", "equinox", "numpy", "scipy", "numba", "torch",
+    "cvxpy-base", "clarabel",
 )  # fmt: skip
 
 

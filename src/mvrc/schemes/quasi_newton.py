@@ -58,8 +58,8 @@ class QuasiNewtonScheme(PlainScheme):
 
     B is ∇²F from part of the samples, measured again when it did not foresee a change of the
     gradient (from all that `look` allows when it was new), and between two measurements brought up
-    to date by BFGS; without `look` it is limited-memory BFGS. A trial that is no progress, or little
-    of what the model promised, raises δ; one that kept most of the promise lowers it.
+    to date by BFGS; without `look` it is limited-memory BFGS. A trial that is no progress, or
+    little of what the model promised, raises δ; one that kept most of the promise lowers it.
 
     Args:
         step_size: η of the gradient mapping; 1/η is the first curvature without `look`.

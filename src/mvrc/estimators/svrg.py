@@ -46,13 +46,13 @@ class Svrg(Estimator):
     def update(self, oracle: Oracle, state: SvrgState, point: Vector) -> SvrgState:
         a, a_prime, b = three_batches(oracle)
         if state.jacobian.size <= MATRIX_LIMIT:
-            new, old, change = oracle.values_and_change(point, state.snapshot, a, a_prime)
-            inner = state.inner + (new - old)
+            moved, change = oracle.changes(point, state.snapshot, a, a_prime)
+            inner = state.inner + moved
             outer = oracle.outer_gradient(inner, b)
             gradient = outer @ (state.jacobian + change)
         else:  # the same by products with the Jacobians of the batch
-            new, old, pull = oracle.values_and_pullbacks(point, state.snapshot, a, a_prime)
-            inner = state.inner + (new - old)
+            moved, pull = oracle.change_and_pullbacks(point, state.snapshot, a, a_prime)
+            inner = state.inner + moved
             outer = oracle.outer_gradient(inner, b)
             gradient = outer @ state.jacobian + pull(outer, outer)
         if b is not None:

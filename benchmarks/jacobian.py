@@ -12,8 +12,8 @@ from benchmarks.timing import Spread
 
 SIZES = ((1, 10), (2, 30), (32, 32))
 ALL_SIZES = (
-    (1, 10), (2, 10), (1, 30), (2, 30), (4, 30), (8, 30), (32, 32), (2, 1000), (128, 128),
-    (30, 1000), (1000, 100),
+    (1, 1), (2, 2), (1, 10), (2, 10), (1, 30), (2, 30), (4, 30), (8, 30), (32, 32), (2, 1000),
+    (128, 128), (30, 1000), (1000, 100),
 )  # fmt: skip
 FORMS = ("matrix", "free")
 LOSS = 1.2  # of "auto" against the faster form
@@ -56,7 +56,8 @@ def _switch(found: list[tuple[int, Spread, str]]) -> Iterator[Row]:
     worst = max(losses, key=lambda title: losses[title])
     yield Row(
         "matrix-free is faster from this p·d on", start, "",
-        note=f"of the sizes measured; auto keeps the matrix up to p·d = {MATRIX_LIMIT}",
+        note="of the sizes measured; auto "
+        + (f"keeps the matrix up to p·d = {MATRIX_LIMIT}" if MATRIX_LIMIT else "is always free"),
     )  # fmt: skip
     yield Row(
         "the form that auto takes / the faster form, at worst", max(1.0, losses[worst]), "x",

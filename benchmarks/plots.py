@@ -139,7 +139,8 @@ def _jacobian(measured: list[Measured]) -> Any:
             label = {"wide": "g(x, a) = tanh(W(a∘x))", "portfolio": "portfolio"}[kind]
             ax.plot(*zip(*chosen, strict=True), marker, color=colour, label=label)
     ax.axhline(1, color="#999999", lw=1)
-    ax.axvline(MATRIX_LIMIT, color="#999999", lw=1, ls=":", label='"auto" switches')
+    if MATRIX_LIMIT:
+        ax.axvline(MATRIX_LIMIT, color="#999999", lw=1, ls=":", label='"auto" switches')
     ax.set(xscale="log", yscale="log", xlabel="p·d, entries of the Jacobian",
            ylabel="time of a step,\nmatrix / matrix-free")  # fmt: skip
     ax.yaxis.set_major_formatter("{x:,g}")

@@ -12,9 +12,9 @@ from mvrc.sampling import Samples
 
 JACOBIANS = ("auto", "matrix", "free")
 
-# "auto" keeps the p × d matrix, the paper's own form, up to this many entries. It takes min(p, d)
-# passes a point: at p·d = 240 the matrix-free step was 3 times as fast (docs/performance.md).
-MATRIX_LIMIT = 64
+# "auto" keeps the p × d matrix up to this many entries: never. It takes min(p, d) passes a point;
+# the matrix-free step was as fast at p = 1 and faster from there on (docs/performance.md).
+MATRIX_LIMIT = 0
 
 
 class Estimator(eqx.Module):

@@ -12,9 +12,10 @@ from mvrc.sampling import Samples
 
 JACOBIANS = ("auto", "matrix", "free")
 
-# "auto" keeps the p × d matrix up to this many entries: never. It takes min(p, d) passes a point;
-# the matrix-free step was as fast at p = 1 and faster from there on (docs/performance.md).
-MATRIX_LIMIT = 0
+# "auto" keeps the p × d matrix up to this many rows. It takes min(p, d) passes a point. With one
+# row both forms cost the same, and the matrix has less noise where g is affine; from two rows on the
+# matrix-free step is faster (docs/performance.md).
+MATRIX_ROWS = 1
 
 
 class Estimator(eqx.Module):
@@ -48,7 +49,7 @@ class Estimator(eqx.Module):
 def keeps_matrix(jacobian: str, geometry: Geometry) -> bool:
     """Whether the Jacobian is kept as a p × d matrix."""
     if jacobian == "auto":
-        return geometry.x.size * geometry.y.size <= MATRIX_LIMIT
+        return geometry.y.size <= MATRIX_ROWS
     return jacobian == "matrix"
 
 

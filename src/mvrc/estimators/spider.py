@@ -41,7 +41,7 @@ class Spider(Estimator):
         vₜ = vₜ₋₁ + g'_A'(zₜ)ᵀ∇f_B(g̃ₜ) − g'_A'(zₜ₋₁)ᵀ∇f_B(g̃ₜ₋₁).
 
     Args:
-        jacobian: "matrix", "free", or "auto" (free: never slower).
+        jacobian: "matrix", "free", or "auto" (the matrix for p = 1).
     """
 
     refreshes: ClassVar[bool] = True

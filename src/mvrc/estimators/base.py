@@ -13,8 +13,8 @@ from mvrc.sampling import Samples
 JACOBIANS = ("auto", "matrix", "free")
 
 # "auto" keeps the p × d matrix up to this many rows. It takes min(p, d) passes a point. With one
-# row both forms cost the same, and the matrix has less noise where g is affine; from two rows on the
-# matrix-free step is faster (docs/performance.md).
+# row both forms cost the same, and the matrix has less noise where g is affine; from two rows on
+# the matrix-free step is faster (docs/performance.md).
 MATRIX_ROWS = 1
 
 

@@ -12,8 +12,8 @@ from benchmarks.timing import Spread
 
 SIZES = ((1, 10), (2, 30), (32, 32))
 ALL_SIZES = (
-    (1, 10), (2, 10), (1, 30), (2, 30), (4, 30), (8, 30), (32, 32), (2, 1000), (128, 128),
-    (30, 1000), (1000, 100),
+    (1, 1), (2, 2), (1, 10), (2, 10), (1, 30), (2, 30), (4, 30), (8, 30), (32, 32), (2, 1000),
+    (128, 128), (30, 1000), (1000, 100),
 )  # fmt: skip
 FORMS = ("matrix", "free")
 LOSS = 1.2  # of "auto" against the faster form
@@ -21,7 +21,7 @@ LOSS = 1.2  # of "auto" against the faster form
 
 def run(full: bool) -> Iterator[Row | Measured]:
     """g(x, a) = tanh(W(a∘x)) and the portfolio's own g, batch 64; both forms in turns."""
-    found: list[tuple[int, Spread, str]] = []
+    found: list[tuple[int, Spread, str]] = []  # p, matrix / free, title
     wide = [Case("wide", 2_000, d, p, 64) for p, d in (ALL_SIZES if full else SIZES)]
     cases = [Case(batch=64), *wide]
     forms = [dataclasses.replace(case, jacobian=form) for case in cases for form in FORMS]
@@ -30,9 +30,8 @@ def run(full: bool) -> Iterator[Row | Measured]:
     steps = [Spread(**entry["step"]["mvrc"]) for entry in entries]
     for case, matrix, free in zip(cases, steps[::2], steps[1::2], strict=True):
         ratio = matrix.over(free)
-        size = case.p * case.d
-        title = f"{case.problem}, p·d = {case.p} × {case.d} = {size:,}"
-        found.append((size, ratio, title))
+        title = f"{case.problem}, p·d = {case.p} × {case.d} = {case.p * case.d:,}"
+        found.append((case.p, ratio, title))
         yield Row(
             f"{title}: matrix / matrix-free", ratio.best, "x",
             note=f"a step {matrix.best:.1f} µs and {free.best:.1f} µs (best); "
@@ -43,20 +42,18 @@ def run(full: bool) -> Iterator[Row | Measured]:
 
 def _switch(found: list[tuple[int, Spread, str]]) -> Iterator[Row]:
     """Where the matrix-free form wins for good, and what `auto` loses by its limit."""
-    from mvrc.estimators.base import MATRIX_LIMIT
+    from mvrc.estimators.base import MATRIX_ROWS
 
-    losing = [size for size, ratio, _ in found if ratio.best < 1]
-    sizes = sorted(size for size, _, _ in found)
-    winning = [size for size in sizes if size > max(losing, default=0)]
+    losing = [p for p, ratio, _ in found if ratio.best < 1]
+    winning = [p for p in sorted(p for p, _, _ in found) if p > max(losing, default=0)]
     start = winning[0] if winning else float("nan")
     losses = {
-        title: 1 / ratio.best if size > MATRIX_LIMIT else ratio.best
-        for size, ratio, title in found
+        title: 1 / ratio.best if p > MATRIX_ROWS else ratio.best for p, ratio, title in found
     }  # fmt: skip
     worst = max(losses, key=lambda title: losses[title])
     yield Row(
-        "matrix-free is faster from this p·d on", start, "",
-        note=f"of the sizes measured; auto keeps the matrix up to p·d = {MATRIX_LIMIT}",
+        "matrix-free is faster from this p on", start, "",
+        note=f"of the sizes measured; auto keeps the matrix up to p = {MATRIX_ROWS}",
     )  # fmt: skip
     yield Row(
         "the form that auto takes / the faster form, at worst", max(1.0, losses[worst]), "x",

@@ -125,8 +125,6 @@ def _jacobian(measured: list[Measured]) -> Any:
             times.setdefault(key, {})[m.case["jacobian"]] = m.step["mvrc"]["best"]
     if len(times) < 6:  # no picture of a line yet
         return None
-    from mvrc.estimators.base import MATRIX_LIMIT
-
     figure, axes = _figure(1, 1, size=(5.2, 3.3))
     ax = axes[0][0]
     for kind, colour, marker in (("wide", COLOURS["mvrc"], "o"), ("portfolio", "#d55e00", "D")):
@@ -139,7 +137,6 @@ def _jacobian(measured: list[Measured]) -> Any:
             label = {"wide": "g(x, a) = tanh(W(a∘x))", "portfolio": "portfolio"}[kind]
             ax.plot(*zip(*chosen, strict=True), marker, color=colour, label=label)
     ax.axhline(1, color="#999999", lw=1)
-    ax.axvline(MATRIX_LIMIT, color="#999999", lw=1, ls=":", label='"auto" switches')
     ax.set(xscale="log", yscale="log", xlabel="p·d, entries of the Jacobian",
            ylabel="time of a step,\nmatrix / matrix-free")  # fmt: skip
     ax.yaxis.set_major_formatter("{x:,g}")

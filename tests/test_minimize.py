@@ -388,3 +388,15 @@ def test_lanes_that_break_give_their_best_point():
     for result in results:
         assert result.status is mvrc.Status.DIVERGED
         assert np.isfinite(result.x).all()
+
+
+@pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
+def test_a_table_changed_in_place_is_the_same_run(case, tmp_path):
+    """A checkpoint keeps states whole; without one the table of C-SAGA is not copied."""
+    method = mvrc.CSAGA(0.02, batch_size=6, period=7, table="full")
+    whole = run(method, case, checkpoint=tmp_path / "run.npz")
+    spent = run(method, case)
+    np.testing.assert_array_equal(whole.x, spent.x)
+    np.testing.assert_array_equal(whole.history["objective"], spent.history["objective"])
+    lost = run(mvrc.CSAGA(1e3, batch_size=6, period=7, table="full"), case)
+    assert lost.status is mvrc.Status.DIVERGED

@@ -165,12 +165,28 @@ def _judged(
 
 
 def compile_epoch(
-    problem: Composition, geometry: Geometry, method: Method, core: Core, lanes: int | None
+    problem: Composition,
+    geometry: Geometry,
+    method: Method,
+    core: Core,
+    lanes: int | None,
+    keep: bool = True,
 ) -> Epoch:
-    """`run_epoch` compiled for these shapes; compiled once for all runs that share them."""
+    """`run_epoch` compiled for these shapes; compiled once for all runs that share them.
+
+    Unless states are to be kept whole, an epoch changes a table in place, without a copy: the
+    estimate of the state before it, and only that, is gone then.
+    """
     dynamic, static = split((problem, method), geometry.x.dtype)
-    executable, counts = _compile(static, geometry, lanes, _signature((dynamic, core)))
-    return Epoch(lambda core: executable(dynamic, core), counts)
+    spend = method.estimator.keeps_table and not keep
+    estimate, rest = core.estimator, core._replace(estimator=None)
+    signature = _signature((dynamic, rest, estimate))
+    executable, counts = _compile(static, geometry, lanes, spend, signature)
+
+    def run(core: Core) -> tuple[Core, Any]:
+        return executable(dynamic, core._replace(estimator=None), core.estimator)
+
+    return Epoch(run, counts)
 
 
 class Signature(NamedTuple):
@@ -194,12 +210,13 @@ def _signature(arguments: Any) -> Signature:
 
 @functools.lru_cache(maxsize=64)
 def _compile(
-    static: Static, geometry: Geometry, lanes: int | None, signature: Signature
+    static: Static, geometry: Geometry, lanes: int | None, spend: bool, signature: Signature
 ) -> tuple[Any, Counts]:
     traced: list[Counts] = []
 
-    def epoch(dynamic: Any, core: Core) -> tuple[Core, Any]:
+    def epoch(dynamic: Any, core: Core, estimate: Any) -> tuple[Core, Any]:
         problem, method = join(dynamic, static)
+        core = core._replace(estimator=estimate)
 
         def one(core: Core) -> tuple[Core, Any]:
             core, finite, counts = run_epoch(problem, geometry, method, core)
@@ -208,7 +225,8 @@ def _compile(
 
         return one(core) if lanes is None else jax.vmap(one)(core)
 
-    return jax.jit(epoch).lower(*signature.specs()).compile(), traced[-1]
+    program = jax.jit(epoch, donate_argnums=2 if spend else ())
+    return program.lower(*signature.specs()).compile(), traced[-1]
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from mvrc.layout import Layout
+from mvrc.linearity import curved
 from mvrc.operators import Composed
 from mvrc.sampling import Samples, row_bytes
 from mvrc.sharing import shared, two_points
@@ -132,36 +134,46 @@ class Oracle:
             return value, lambda u: u @ jacobian
         return self.values(point, batch), lambda u: self.pullback(point, chosen, u)
 
-    def values_and_change(
+    def changes(
         self, new: Vector, old: Vector, batch: Samples, jacobian_batch: Samples, keep: Any = 1
-    ) -> tuple[Vector, Vector, Float[Array, "p d"]]:
-        """g_A(new), g_A(old) and g'_A'(new) − keep·g'_A'(old), in one pass for both points."""
+    ) -> tuple[Vector, Float[Array, "p d"]]:
+        """g_A(new) − keep·g_A(old) and g'_A'(new) − keep·g'_A'(old), in one pass for both points.
+
+        Rows of g' that do not depend on x are gone from the difference without being evaluated;
+        the counts are those of the rule all the same.
+        """
         self._count(inner_jacobians=2 * jacobian_batch.size)
         rows = self.geometry.inner_rows(True)
         sums = _sum(jacobian_batch, lambda s: self._change(new, old, s, keep), rows)
-        first, second, change = (part / jacobian_batch.size for part in sums)
+        moved, change = (part / jacobian_batch.size for part in sums)
         if jacobian_batch is not batch:
-            return self.values(new, batch), self.values(old, batch), change
+            return self._value_change(new, old, batch, keep), change
         self._count(inner_values=2 * batch.size)
-        return first, second, change
+        return moved, change
 
-    def values_and_pullbacks(
-        self, new: Vector, old: Vector, batch: Samples, jacobian_batch: Samples
-    ) -> tuple[Vector, Vector, Pullbacks]:
-        """g_A(new), g_A(old) and the map u, w ↦ g'_A'(new)ᵀu − g'_A'(old)ᵀw, without matrices.
+    def change_and_pullbacks(
+        self, new: Vector, old: Vector, batch: Samples, jacobian_batch: Samples, keep: Any = 1
+    ) -> tuple[Vector, Pullbacks]:
+        """g_A(new) − keep·g_A(old) and the map u, w ↦ g'_A'(new)ᵀu − g'_A'(old)ᵀw, no matrices.
 
-        A small batch is passed through once for both points when A' is A.
+        A small batch is passed through once for both points.
         """
-        if jacobian_batch is batch and batch.size <= self.geometry.inner_rows(False):
-            together = self._together(new, old, batch.piece(0, batch.size))
-            if together is not None:
-                self._count(inner_values=2 * batch.size, inner_jacobians=2 * batch.size)
-                (first, second), pull = together
-                size = batch.size
-                return first / size, second / size, lambda u, w: pull((u / size, -w / size))[0]
-        first, pull_first = self.values_and_pullback(new, batch, jacobian_batch)
-        second, pull_second = self.values_and_pullback(old, batch, jacobian_batch)
-        return first, second, lambda u, w: pull_first(u) - pull_second(w)
+        size = jacobian_batch.size
+        together = None
+        if size <= self.geometry.inner_rows(False):
+            together = self._together(new, old, jacobian_batch.piece(0, size), keep)
+        if together is None:
+            first, pull_first = self.values_and_pullback(new, batch, jacobian_batch)
+            second, pull_second = self.values_and_pullback(old, batch, jacobian_batch)
+            return first - keep * second, lambda u, w: pull_first(u) - pull_second(w)
+        moved, pull = together
+        self._count(inner_jacobians=2 * size)
+        if jacobian_batch is batch:
+            self._count(inner_values=2 * size)
+            moved = moved / size
+        else:
+            moved = self._value_change(new, old, batch, keep)
+        return moved, lambda u, w: pull(u / size, -w / size)
 
     def pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
         """g'_A(point)ᵀ cotangent."""
@@ -304,22 +316,48 @@ class Oracle:
         value, push = jax.linearize(lambda x: self._inner_sum(x, samples), point)
         return value, jax.vmap(push, out_axes=1)(jnp.eye(d, dtype=point.dtype))
 
-    def _change(self, new: Vector, old: Vector, samples: Any, keep: Any) -> tuple[Any, Any, Any]:
-        """Sums over the samples of g(new), g(old) and g'(new) − keep·g'(old)."""
+    def _change(self, new: Vector, old: Vector, samples: Any, keep: Any) -> tuple[Any, Any]:
+        """Sums over the samples of g(new) − keep·g(old) and g'(new) − keep·g'(old)."""
         p, d = self.geometry.y.size, self.geometry.x.size
-        together = self._together(new, old, samples) if p <= d else None
+        together = self._together(new, old, samples, keep) if p <= d else None
         if together is not None:
-            (first, second), pull = together
-            rows = jax.vmap(lambda e: pull((e, -keep * e))[0])(jnp.eye(p, dtype=first.dtype))
-            return first, second, rows
+            moved, pull = together
+            chosen = self._curved(new, samples, keep)
+            rows = jax.vmap(lambda e: pull(e, -keep * e))(np.eye(p, dtype=moved.dtype)[chosen])
+            if chosen.all():
+                return moved, rows
+            places = np.where(chosen, np.cumsum(chosen) - 1, len(rows))  # the last: a row of zeros
+            return moved, jnp.pad(rows, ((0, 1), (0, 0)))[places]
         first, new_jacobian = self._value_and_jacobian(new, samples)
         second, old_jacobian = self._value_and_jacobian(old, samples)
-        return first, second, new_jacobian - keep * old_jacobian
+        return first - keep * second, new_jacobian - keep * old_jacobian
 
-    def _together(self, new: Vector, old: Vector, samples: Any) -> Any:
-        """Sums of g at both points, and u, w ↦ the sum of g'(new)ᵀu + g'(old)ᵀw; None: not so."""
-        written = self.problem.inner_jacobian is not None
-        return None if written else two_points(self._inner, new, old, samples)
+    def _value_change(self, new: Vector, old: Vector, batch: Samples, keep: Any) -> Vector:
+        """g_A(new) − keep·g_A(old)."""
+        return self.values(new, batch) - keep * self.values(old, batch)
+
+    def _together(self, new: Vector, old: Vector, samples: Any, keep: Any) -> Any:
+        """The sum of g(new) − keep·g(old), and u, w ↦ that of g'(new)ᵀu + g'(old)ᵀw.
+
+        None where that cannot be had in one pass for both points.
+        """
+        if self.problem.inner_jacobian is not None:
+            return None
+        if not self._curved(new, samples, keep).any():  # g is affine: one product for both points
+            slope = jax.linearize(lambda x: self._inner_sum(x, samples), new)[1]
+            moved, pull = jax.vjp(slope, new - old)
+            return moved, lambda u, w: pull(u + w)[0]
+        both = two_points(self._inner, new, old, samples)
+        if both is None:
+            return None
+        (first, second), pulls = both
+        return first - keep * second, lambda u, w: pulls((u, w))[0]
+
+    def _curved(self, point: Vector, samples: Any, keep: Any) -> Any:
+        """Which rows are left in g'(new) − keep·g'(old): with keep = 1, those that depend on x."""
+        if not isinstance(keep, int):
+            return np.ones(self.geometry.y.size, bool)
+        return curved(self._inner, point, jax.tree_util.tree_map(lambda a: a[0], samples))
 
     def _one(self, point: Vector, sample: Any) -> tuple[Vector, Vector]:
         """g and g' of one sample."""

@@ -159,8 +159,9 @@ class Run:
                 while status is None:
                     if compiled is None:  # not when a finished run is merely read back
                         compiled = compile_epoch(
-                            self.problem, self.geometry, self.method, state.core, self.lanes
-                        )
+                            self.problem, self.geometry, self.method, state.core, self.lanes,
+                            keep=self.checkpoint is not None,  # which alone looks at estimates
+                        )  # fmt: skip
                     trail, status = self._advance(compiled, trail)
                     bar.update(trail.rows[-1], _epoch(trail.state))
             except KeyboardInterrupt:

@@ -12,9 +12,10 @@ from mvrc.sampling import Samples
 
 JACOBIANS = ("auto", "matrix", "free")
 
-# "auto" keeps the p × d matrix, the paper's own form, up to this many entries. It takes min(p, d)
-# passes a point: at p·d = 240 the matrix-free step was 3 times as fast (docs/performance.md).
-MATRIX_LIMIT = 64
+# "auto" keeps the p × d matrix up to this many rows. It takes min(p, d) passes a point. With one
+# row both forms cost the same, and the matrix has less noise where g is affine; from two rows on
+# the matrix-free step is faster (docs/performance.md).
+MATRIX_ROWS = 1
 
 
 class Estimator(eqx.Module):
@@ -48,7 +49,7 @@ class Estimator(eqx.Module):
 def keeps_matrix(jacobian: str, geometry: Geometry) -> bool:
     """Whether the Jacobian is kept as a p × d matrix."""
     if jacobian == "auto":
-        return geometry.x.size * geometry.y.size <= MATRIX_LIMIT
+        return geometry.y.size <= MATRIX_ROWS
     return jacobian == "matrix"
 
 

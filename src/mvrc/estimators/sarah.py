@@ -40,8 +40,8 @@ class Sarah(Estimator):
 
     def update(self, oracle: Oracle, state: SarahState, point: Vector) -> SarahState:
         a, a_prime, b = three_batches(oracle)
-        new, old, added = oracle.values_and_change(point, state.point, a, a_prime)
-        inner = state.inner + (new - old)
+        moved, added = oracle.changes(point, state.point, a, a_prime)
+        inner = state.inner + moved
         jacobian = state.jacobian + added
         change = oracle.outer_gradient(inner, b) @ jacobian
         change = change - oracle.outer_gradient(state.inner, b) @ state.jacobian

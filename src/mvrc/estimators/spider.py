@@ -41,7 +41,7 @@ class Spider(Estimator):
         vₜ = vₜ₋₁ + g'_A'(zₜ)ᵀ∇f_B(g̃ₜ) − g'_A'(zₜ₋₁)ᵀ∇f_B(g̃ₜ₋₁).
 
     Args:
-        jacobian: "matrix", "free", or "auto" (the matrix while p·d is small).
+        jacobian: "matrix", "free", or "auto" (the matrix for p = 1).
     """
 
     refreshes: ClassVar[bool] = True
@@ -77,8 +77,8 @@ class Spider(Estimator):
     def _update_matrix(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
         assert state.jacobian is not None
-        new, old, change = oracle.values_and_change(point, state.point, a, a_prime)
-        inner = state.inner + (new - old)
+        moved, change = oracle.changes(point, state.point, a, a_prime)
+        inner = state.inner + moved
         outer = oracle.outer_gradient(inner, b)
         if b is not None:
             outer = state.outer + (outer - oracle.outer_gradient(state.inner, b))
@@ -87,8 +87,8 @@ class Spider(Estimator):
     def _update_free(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
         assert state.gradient is not None
-        new, old, pull = oracle.values_and_pullbacks(point, state.point, a, a_prime)
-        inner = state.inner + (new - old)
+        moved, pull = oracle.change_and_pullbacks(point, state.point, a, a_prime)
+        inner = state.inner + moved
         outer = oracle.outer_gradient(inner, b)
         before = state.outer if b is None else oracle.outer_gradient(state.inner, b)
         return SpiderState(point, inner, outer, None, state.gradient + pull(outer, before))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -64,20 +64,16 @@ class Storm(Estimator):
     def update(self, oracle: Oracle, state: StormState, point: Vector) -> StormState:
         a, a_prime, b = three_batches(oracle)
         keep = 1 - self.forget.weight(state.k + 1, point.dtype)
-
-        def follow(estimate: Any, new: Any, old: Any) -> Any:
-            return new + keep * (estimate - old)
-
         if state.jacobian is not None:
-            new, old, change = oracle.values_and_change(point, state.point, a, a_prime, keep)
-            inner = follow(state.inner, new, old)
+            moved, change = oracle.changes(point, state.point, a, a_prime, keep)
+            inner = keep * state.inner + moved
             outer = oracle.outer_gradient(inner, b)
             if b is not None:
-                outer = follow(state.outer, outer, oracle.outer_gradient(state.inner, b))
+                outer = outer + keep * (state.outer - oracle.outer_gradient(state.inner, b))
             jacobian = keep * state.jacobian + change
             return StormState(point, inner, outer, jacobian, None, state.k + 1)
-        new, old, pull = oracle.values_and_pullbacks(point, state.point, a, a_prime)
-        inner = follow(state.inner, new, old)
+        moved, pull = oracle.change_and_pullbacks(point, state.point, a, a_prime, keep)
+        inner = keep * state.inner + moved
         outer = oracle.outer_gradient(inner, b)
         before = state.outer if b is None else oracle.outer_gradient(state.inner, b)
         gradient = keep * state.gradient + pull(outer, keep * before)

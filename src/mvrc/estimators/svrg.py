@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 from jaxtyping import Array, Float
 
-from mvrc.estimators.base import MATRIX_LIMIT, Estimator, three_batches
+from mvrc.estimators.base import Estimator, three_batches
 from mvrc.oracle import Oracle, Vector
 
 
@@ -29,7 +29,7 @@ class Svrg(Estimator):
 
     With one outer function A' = A and v = Ĝᵀ∇f(ĝ). The p × d matrix g'(x̃) is kept: its product
     with a new ∇f at every step has no matrix-free form short of a full pass. The Jacobians of the
-    batches are matrices too while p·d is small, else vector-Jacobian products.
+    batches are seen by their products with ∇f_B(ĝ) alone.
     """
 
     refreshes: ClassVar[bool] = True
@@ -45,16 +45,10 @@ class Svrg(Estimator):
 
     def update(self, oracle: Oracle, state: SvrgState, point: Vector) -> SvrgState:
         a, a_prime, b = three_batches(oracle)
-        if state.jacobian.size <= MATRIX_LIMIT:
-            new, old, change = oracle.values_and_change(point, state.snapshot, a, a_prime)
-            inner = state.inner + (new - old)
-            outer = oracle.outer_gradient(inner, b)
-            gradient = outer @ (state.jacobian + change)
-        else:  # the same by products with the Jacobians of the batch
-            new, old, pull = oracle.values_and_pullbacks(point, state.snapshot, a, a_prime)
-            inner = state.inner + (new - old)
-            outer = oracle.outer_gradient(inner, b)
-            gradient = outer @ state.jacobian + pull(outer, outer)
+        moved, pull = oracle.change_and_pullbacks(point, state.snapshot, a, a_prime)
+        inner = state.inner + moved
+        outer = oracle.outer_gradient(inner, b)
+        gradient = outer @ state.jacobian + pull(outer, outer)
         if b is not None:
             anchor = oracle.outer_gradient(state.inner, b) @ state.jacobian
             gradient = gradient - anchor + state.full

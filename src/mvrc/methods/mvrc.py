@@ -32,7 +32,7 @@ class MVRC(NamedRecipe):
         outer_batch_size: |B| of a small step, likewise (at most N).
         period: τ, steps from refresh to refresh; ⌊√max(n, N)⌋ by default.
         epsilon: ε of the normalised step of Algorithm 2; None for θ ≡ 1.
-        jacobian: "matrix", "free" (vector-Jacobian products only) or "auto" (by p·d).
+        jacobian: "matrix", "free" (vector-Jacobian products only) or "auto" (by p).
         jacobian_batch_size: |A'|, as batch_size by default (two levels only).
         refresh_size, jacobian_refresh_size, outer_refresh_size: |A|, |A'|, |B| at a refresh; every
             sample by default, to be given for streams.

@@ -9,7 +9,7 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO, one_level, online, two_level
-from mvrc import oracle, sampling, threefry
+from mvrc import oracle, sampling
 from mvrc.methods.base import Start
 
 
@@ -275,11 +275,3 @@ def test_large_stream_seeds_are_different_batches():
         for seed in (0, 2**40, 2**63)
     }
     assert len(values) == 3
-
-
-@pytest.mark.parametrize("shape", [(1,), (2, 3, 5), (2, 95, 128)])
-def test_random_words_are_those_of_jax(shape):
-    for seed in (0, 7, 2**40 + 1):
-        key = jax.random.wrap_key_data(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
-        expected = jax.random.bits(key, shape, jnp.uint32)
-        np.testing.assert_array_equal(jax.jit(lambda k: threefry.words(k, shape))(key), expected)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt32
 
-from mvrc import checks, threefry
+from mvrc import checks
 
 SAMPLING = ("replacement", "reshuffled")
 
@@ -284,7 +284,7 @@ def _indices(key: Any, shape: tuple[int, ...], count: int) -> Int[Array, ...]:
     *lead, size = shape
     twice = count <= _TWICE
     words = (size + 1) // 2 if twice else size
-    high, low = threefry.words(key, (2, *lead, words))
+    high, low = jax.random.bits(key, (2, *lead, words), jnp.uint32)
     index, high, low = _scaled(high, low, count)
     if twice:
         index = jnp.concatenate([index, _scaled(high, low, count)[0]], axis=-1)[..., :size]

@@ -68,7 +68,7 @@ def compare(instance: Instance) -> dict[str, Any]:
         for factor in STEPS:
             try:
                 run = one(instance, recipe(name, instance, factor * instance.step), left)
-            except ValueError as error:  # a method that is not for this problem says so
+            except (ValueError, MemoryError) as error:  # not for this problem, or too large for it
                 tuned.append({"method": name, "factor": None, "values": None, "why": str(error)})
                 break
             tuned.append({"method": name, "factor": factor} | run)

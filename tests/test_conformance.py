@@ -217,6 +217,9 @@ def test_saga_says_what_it_needs(monkeypatch):
         mvrc.minimize(ONE.problem, ONE.x0, mvrc.CSAGA(0.1, table="full"))
     result = mvrc.minimize(ONE.problem, ONE.x0, mvrc.CSAGA(0.1), epochs=1)  # auto: points
     assert result.state.core.estimator.jacobians is None
+    with pytest.raises(MemoryError, match="batch_size = 30, .* use a smaller batch_size"):
+        monkeypatch.setattr(c_saga, "available_memory", lambda: 3_000)
+        mvrc.minimize(ONE.problem, ONE.x0, mvrc.CSAGA(0.1, batch_size=30, table="points"))
 
 
 def test_saga_needs_a_row_for_every_sample():

@@ -64,21 +64,30 @@ class CSAGA(NamedRecipe):
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         n, N = finite("C-SAGA", problem)
         outer = math.ceil(N ** (2 / 3)) if problem.two_level else None
+        batch = self.batch_size or math.ceil(n ** (2 / 3))
         return Method(
-            Saga(self._table(n, N, geometry)),
+            Saga(self._table(n, N, batch, geometry)),
             ProximalScheme(self.step_size or start.step_size()),
-            Sizes(self.batch_size or math.ceil(n ** (2 / 3)), None, self.outer_batch_size or outer),
+            Sizes(batch, None, self.outer_batch_size or outer),
             Sizes(),
             self.period,
             "c-saga",
         ).resolve(problem, geometry, start)
 
-    def _table(self, n: int, N: int, geometry: Geometry) -> str:
+    def _table(self, n: int, N: int, batch: int, geometry: Geometry) -> str:
         """The table that fits, or a sentence with the numbers when none does."""
         p, d, item = geometry.y.size, geometry.x.size, geometry.x.dtype.itemsize
         need = {"full": n * p * (d + 1) * item, "points": n * d * item}
         need = {name: geometry.lanes * (table + N * p * item) for name, table in need.items()}
         free = available_memory()
+        step = 2 * geometry.lanes * batch * p * d * item  # at the new point and at the old ones
+        if step > free:
+            raise MemoryError(
+                f"A step of C-SAGA holds the Jacobian of each of its samples: with batch_size = "
+                f"{batch:,}, p = {p:,}, d = {d:,} they need {step / 2**30:.1f} GiB and "
+                f"{free / 2**30:.1f} GiB are free; use a smaller batch_size or a method that needs "
+                f"only their mean, such as 'mvrc' or 'vrsc-pg'."
+            )
         table = self.table
         if table == "auto":
             table = "full" if need["full"] <= free / 4 else "points"

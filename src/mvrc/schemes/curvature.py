@@ -65,7 +65,7 @@ def learn(model: Model, s: Vector, y: Vector) -> Model:
         new = Matrix(model.matrix - old + jnp.outer(y, y) / bend)
     else:
         keep = lambda rows, row: jnp.concatenate([rows[1:], row[None]])  # noqa: E731
-        new = Secants(jnp.vdot(y, y) / bend, keep(model.s, s), keep(model.y, y))
+        new = Secants(jnp.linalg.norm(y) / jnp.linalg.norm(s), keep(model.s, s), keep(model.y, y))
     return jax.tree_util.tree_map(lambda a, b: jnp.where(good, a, b), new, model)
 
 

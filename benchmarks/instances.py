@@ -1,7 +1,8 @@
 """Instances on which `Auto` is compared with tuned methods: a problem, a start, a measure, a goal.
 
 On a convex instance the measure is the relative gap (Φ(x) − Φ*)/(Φ(x₀) − Φ*), on a nonconvex one
-the gradient mapping as a share of its start; the goal is 1e-6 of either.
+the gradient mapping as a share of its start; the goal is 1e-6 of either. A stationary point above
+Φ(x₀), such as x = 0 of the paper's SpAM, reaches none.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Instance:
         """The relative gap or gradient mapping at x."""
         now = metrics.measure(self.problem, x, self.step)
         if not self.convex:
-            return now.gradient_mapping / self.start.gradient_mapping
+            above = now.objective > self.start.objective
+            return math.inf if above else now.gradient_mapping / self.start.gradient_mapping
         return (now.objective - self.best) / (self._first - self.best)
 
     @functools.cached_property

@@ -34,9 +34,12 @@ Model = Matrix | Secants
 
 
 def positive(matrix: Float[Array, "d d"]) -> Matrix:
-    """The matrix with every eigenvalue replaced by its size, at least 1e-8 of the largest."""
+    """The matrix with |λ|/4 for a negative eigenvalue λ, and none below 1e-8 of the largest.
+
+    Along a bend downwards a step must end somewhere, but r may bend upwards more.
+    """
     values, vectors = jnp.linalg.eigh(matrix)
-    sizes = jnp.abs(values)
+    sizes = jnp.where(values > 0, values, -values / 4)
     most = jnp.max(sizes)
     least = jnp.where(most > 0, 1e-8 * most, 1)
     return Matrix((vectors * jnp.maximum(sizes, least)) @ vectors.T)

@@ -26,11 +26,12 @@ This page was written by `make bench-auto` (`python -m benchmarks.auto`, `benchm
 paper's batch of 256 (1,024 at n = 10⁶), the others with the methods' own defaults. The goal is a
 relative gap of 1e-6 (nonconvex: the gradient mapping down to 1e-6 of its start, with Φ not above
 its start, as it is at x = 0 of the paper's SpAM). *Passes* are evaluations of g divided by n, with
-the subsample of the power iteration and the rehearsal. Where `Auto` measures the curvature g is known already: a column of a sample's Hessian counts as a
-Jacobian, in *g'*. *Ratio* is passes of `Auto` by those of the best tuned method, *with looks* the
-same if each sample of such a measurement counted as an evaluation of g as well. *Seconds* are those
-of the algorithm, compiled. A tuned run is given up once it is behind the best so far, or after
-{most} passes (at most {largest:.0e} evaluations).
+the subsample of the power iteration and the rehearsal. Where `Auto` measures the curvature g is
+known already: a column of a sample's Hessian counts as a Jacobian, in *g'*. *Ratio* is passes of
+`Auto` by those of the best tuned method, *with looks* the same if each sample of such a measurement
+counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run is
+given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
+evaluations).
 
 {auto_machine}
 

@@ -29,8 +29,8 @@ its start, as it is at x = 0 of the paper's SpAM). *Passes* are evaluations of g
 the subsample of the power iteration and the rehearsal. Where `Auto` measures the curvature g is
 known already: a column of a sample's Hessian counts as a Jacobian, in *g'*. *Ratio* is passes of
 `Auto` by those of the best tuned method, *with looks* the same if each sample of such a measurement
-counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run is
-given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
+counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run
+is given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
 evaluations).
 
 {auto_machine}

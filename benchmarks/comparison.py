@@ -31,7 +31,8 @@ known already: a column of a sample's Hessian counts as a Jacobian, in *g'*. *Ra
 `Auto` by those of the best tuned method, *with looks* the same if each sample of such a measurement
 counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run
 is given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
-evaluations).
+evaluations) or {seconds} s. Methods that keep the p × d Jacobian ({keepers}) are left out where it
+has more than {entries:,} entries, as that of the SNE has.
 
 {auto_machine}
 
@@ -73,6 +74,9 @@ def main() -> None:
             steps=", ".join(f"{step:g}" for step in auto.STEPS),
             most=auto.MOST,
             largest=auto.LARGEST,
+            seconds=auto.SECONDS,
+            keepers=", ".join(auto.KEEPS_JACOBIAN),
+            entries=auto.LARGEST_JACOBIAN,
             auto_machine=_machine(tuned["machine"]),
             auto_table=_auto_table(tuned["instances"]),
             convex=CONVEX,

@@ -52,6 +52,12 @@ class Instance:
         return sum(np.size(leaf) for leaf in jax.tree_util.tree_leaves(self.x0))
 
     @property
+    def entries(self) -> int:
+        """p·d, of the Jacobian of g."""
+        geometry = self.problem.geometry(self.problem.start(self.x0))
+        return geometry.x.size * geometry.y.size
+
+    @property
     def penalised(self) -> bool:
         return not isinstance(self.problem.regularizer, mvrc.Zero)
 

@@ -54,7 +54,7 @@ def sentence(row: dict[str, Any]) -> str:
         return f"Auto did not reach the goal in {auto['spent']:.0f} passes"
     text = f"Auto {auto['values']:.1f} passes of g, {auto['jacobians']:.1f} of g'"
     if best is None:
-        return f"{text}; no other method in {limit(row['n']):.0f}"
+        return f"{text}; no other method within the limits"
     return (
         f"{text}; {best['method']} {best['values']:.1f} at {best['factor']:g}/L: "
         f"{auto['values'] / best['values']:.2f} times"
@@ -144,15 +144,21 @@ def one(instance: Instance, method: Any, most: float) -> dict[str, Any]:
         "spent": result.counts.inner_values / n,
         "measure": float(last) if np.isfinite(last) else None,
         "status": result.status.name,
-        "looked": _looked(result) / n,
+        "looked": _looked(result, n, instance.unknowns) / n,
         "notes": list(result.notes),
     }
 
 
-def _looked(result: mvrc.Result) -> int:
-    """Samples from which `Auto` measured the curvature, which are counted in g' alone."""
+def _looked(result: mvrc.Result, n: int, d: int) -> float:
+    """Samples from which `Auto` measured the curvature, from what it spent on Jacobians alone.
+
+    A look is a Jacobian of all samples and d columns of some; a pass has as many of both.
+    """
     log = getattr(result.state.core.scheme, "log", None)
-    return 0 if log is None else int(log.looked)
+    if log is None:
+        return 0.0
+    alone = result.counts.inner_jacobians - result.counts.inner_values
+    return (alone - int(log.looks) * n) / d
 
 
 def recipe(name: str, instance: Instance, step: float) -> Any:

@@ -115,10 +115,10 @@ def _auto_table(found: dict[str, Any]) -> str:
         limit = CONVEX if row["convex"] else NONCONVEX
         cells = [name, f"{row['n']:,}", f"{row['d']:,}", *_run(mine), _number(mine["cold"], "s")]
         if best is None:
-            cells += [f"none in {auto.limit(row['n']):.0f} passes", "", "", ""]
+            cells += ["none within the limits", "", "", ""]
         else:
             cells += [f"{best['method']}, {best['factor']:g}/L", *_run(best)]
-        ratios = (_ratio(row), _ratio(row, mine.get("looked", 0)))
+        ratios = (_ratio(row), _ratio(row, mine["looked"]))
         shown = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
         lines.append("| " + " | ".join([*cells, *shown, f"{limit} {_word(row)}"]) + " |")
     return "\n".join(lines)

@@ -12,6 +12,8 @@ from mvrc.linearity import curved
 
 SQUARE = jax.custom_vjp(lambda x: x**2)
 SQUARE.defvjp(lambda x: (x**2, x), lambda x, u: (2 * x * u,))
+TWICE = jax.custom_vjp(lambda x: 2 * x)
+TWICE.defvjp(lambda x: (2 * x, None), lambda _, u: (2 * u,))
 
 FUNCTIONS = {
     "moments": (lambda x, r: jnp.stack([r @ x, (r @ x) ** 2]), [0, 1]),
@@ -23,6 +25,8 @@ FUNCTIONS = {
     "kink": (lambda x, r: jnp.maximum(r * x, 0), [1, 1, 1]),
     "branch": (lambda x, r: jnp.where(x > 0, x, 2 * x), [1, 1, 1]),
     "mixed": (lambda x, r: jnp.cumsum(jnp.stack([r @ x, (r @ x) ** 2])), [1, 1]),
+    "columns": (lambda x, r: jnp.stack([r * x, x**2]).ravel(order="F"), [0, 1, 0, 1, 0, 1]),
+    "linear without forward mode": (lambda x, r: TWICE(x), [1, 1, 1]),
     "no forward mode": (lambda x, r: SQUARE(x), [1, 1, 1]),
 }
 
@@ -55,3 +59,20 @@ def test_a_run_is_the_same_when_it_cannot_be_told(name, two, jacobian):
         runs.append(mvrc.minimize(problem, np.ones(4), method, epochs=3))
     np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-12)
     assert runs[0].counts == runs[1].counts
+
+
+@pytest.mark.parametrize(
+    "g",
+    [lambda x, r: r * x + jax.lax.stop_gradient(x**2), lambda x, r: jnp.floor(3 * x) + r * x,
+     lambda x, r: r * TWICE(x)],
+    ids=["stopped", "steps", "known only backwards"],
+)  # fmt: skip
+def test_a_constant_derivative_is_not_taken_for_an_affine_function(g):
+    """g̃ follows the values of g, which may jump where its derivative does not."""
+    data = np.random.default_rng(0).uniform(0.5, 1.5, (8, 3))
+    problem = mvrc.Composition(g, lambda y: jnp.sum(y**2), data)
+    method = mvrc.MVRC(0.05, batch_size=8, period=5)  # every batch is everything
+    result = mvrc.minimize(problem, np.ones(3), method, epochs=2)
+    state = result.state.core.estimator
+    exact = np.mean([g(jnp.asarray(state.point), r) for r in data], axis=0)
+    np.testing.assert_allclose(state.inner, exact, rtol=1e-6)

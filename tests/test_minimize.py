@@ -400,3 +400,25 @@ def test_a_table_changed_in_place_is_the_same_run(case, tmp_path):
     np.testing.assert_array_equal(whole.history["objective"], spent.history["objective"])
     lost = run(mvrc.CSAGA(1e3, batch_size=6, period=7, table="full"), case)
     assert lost.status is mvrc.Status.DIVERGED
+
+
+@pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
+def test_many_runs_that_leave_the_numbers_give_all_that_is_known(case):
+    """The last good state has no table any more: an epoch that came to nothing overwrote it."""
+    method = mvrc.CSAGA(1e150, batch_size=6, period=7, table="full")
+    results = mvrc.minimize_many(case.problem, case.x0, method, seeds=2, epochs=5)
+    for result in results:
+        assert result.status is mvrc.Status.DIVERGED and np.all(np.isfinite(result.x))
+        assert all(not leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(result.state)
+                   if isinstance(leaf, jax.Array))  # fmt: skip
+
+
+def test_an_interrupt_before_the_first_row_returns_the_start(monkeypatch, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "_settle", interrupted)
+    result = run(checkpoint=tmp_path)
+    assert (result.status, result.epochs) == (mvrc.Status.INTERRUPTED, 0)
+    np.testing.assert_array_equal(result.x, ONE.x0)
+    assert not list(tmp_path.glob("*.npz")), "nothing was made that could be continued"

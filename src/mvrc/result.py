@@ -88,7 +88,8 @@ class Result:
         counts: evaluations in all.
         seconds: time of the algorithm alone.
         step_size: the η that was used.
-        state: the whole state of the run, one pytree.
+        state: the whole state of the run, one pytree; without the table of C-SAGA when the run was
+            interrupted or diverged, as an epoch changes it in place.
         notes: what `Auto` chose, and why, in sentences.
     """
 

@@ -171,7 +171,7 @@ class Run:
                 if broken_rows(trail.rows[-1:], trail.rows[0])[0]:
                     status = Status.DIVERGED
                 bar.update(trail.rows[-1], _epoch(trail.state))
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and trail.rows:
             self.checkpoint.save(trail.state, trail.rows)
         return self._results(trail.state, trail.rows, status)
 
@@ -357,6 +357,7 @@ class Run:
     def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
         if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != _epoch(state)):
             rows = [*rows, *self._rows((state,))]
+        state = _readable(state)
         chosen = self._outputs(state, rows, status)
         objective, mapping = self._measured_output(state, rows[-1], chosen)
         results = []
@@ -430,6 +431,13 @@ class Run:
 
 def _epoch(state: State) -> int:
     return int(np.asarray(state.core.epoch).flat[0])  # all lanes are in the same
+
+
+def _readable(state: State) -> State:
+    """Without an estimate that a later epoch, which came to nothing, has overwritten."""
+    leaves = jax.tree_util.tree_leaves(state.core.estimator)
+    gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
+    return state._replace(core=state.core._replace(estimator=None)) if gone else state
 
 
 def _doubles(measured: tuple[Any, Any, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,7 @@ LOOK = 4  # passes that a first look at the curvature may take, a column countin
 LEAST_ROWS = 16  # times d: samples below which a look says too little
 MOST_ROWS = 2**16  # of a first look
 DEAR = 2**15  # samples from which on a pass is dear
-DEAREST = 32  # passes that any look may take, and min(p, d) of the Jacobian that belongs to it
+DEAREST = 32  # passes that a look from many samples may take, and min(p, d) of its Jacobian
 WORK = 2e9  # floating-point operations that a look at the curvature may take
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 REHEARSAL = 2**16  # at most so many samples
@@ -213,7 +213,7 @@ def _look(problem: Composition, geometry: Geometry, work: float) -> Look | str:
         return f"with d = {d:,} unknowns and p = {p:,} the curvature is too dear to be measured"
     if not _twice(problem, geometry):
         return "f or g cannot be differentiated twice, so the curvature cannot be measured"
-    first = min(n, max(LOOK * n // d, LEAST_ROWS * d), MOST_ROWS)
+    first = min(n, max(LOOK * n // d, LEAST_ROWS * d), MOST_ROWS, most)
     rows = math.ceil(n / max(1, round(n / first)))
     pieces = math.ceil(n / rows) if most == n else most // rows
     return Look(rows, 1, max(1, pieces))

@@ -91,7 +91,7 @@ class CSAGA(NamedRecipe):
         table = self.table
         if table == "auto":
             table = "full" if need["full"] <= free / 4 else "points"
-        # A step reads the old table and writes the new one.
+        # With a checkpoint an epoch reads the old table and writes a new one.
         if 2 * need[table] > free:
             raise MemoryError(
                 f"C-SAGA's table {table!r} for n = {n:,}, p = {p:,}, d = {d:,} needs "

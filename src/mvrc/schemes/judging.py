@@ -37,7 +37,7 @@ class Log(NamedTuple):
     left: Any  # decrease of Φ that the model still promises
     still: Any  # judged points in a row without measurable progress
     looks: Any  # times the curvature was measured
-    looked: Any  # samples from which it was
+    looked: Any  # pieces of the samples that this took
     inner: Any  # prox of model problems
 
 

@@ -123,9 +123,8 @@ class QuasiNewtonScheme(PlainScheme):
 
         x = jnp.where(accept, trial, state.x)
         slope = jnp.where(accept, v, state.v)
-        look, pieces, rows = jnp.asarray(False), state.pieces, 0
+        look, pieces = jnp.asarray(False), state.pieces
         if self.look is not None:
-            rows = self.look.rows
             surprised = accept & known & (missed > _SURPRISE)
             look = surprised | (accept & ~known)
             pieces = jnp.where(surprised & (state.age == 0), self.look.most, pieces)
@@ -150,7 +149,7 @@ class QuasiNewtonScheme(PlainScheme):
             left=jnp.where(damping > 0.1 * along, jnp.inf, left),
             still=jnp.where(verdict.moved, 0, jnp.where(known, waiting, 0)).astype(jnp.int32),
             looks=(log.looks + look).astype(jnp.int32),
-            looked=(log.looked + jnp.where(look, pieces * rows, 0)).astype(jnp.int32),
+            looked=(log.looked + jnp.where(look, pieces, 0)).astype(jnp.int32),
             inner=(log.inner + inner).astype(jnp.int32),
         )
         trial = jnp.where(ready, u, state.x)
@@ -170,7 +169,8 @@ class QuasiNewtonScheme(PlainScheme):
 
         As elsewhere a derivative is no evaluation of g; g is known where the curvature is measured.
         """
-        looks, rows, inner = (int(np.max(n)) for n in (log.looks, log.looked, log.inner))
+        looks, inner = int(np.max(log.looks)), int(np.max(log.inner))
+        rows = 0 if self.look is None else int(np.max(log.looked)) * self.look.rows
         return Counts(0, looks * problem.n + d * rows, looks * d * problem.N, inner)
 
     def _damping(

@@ -55,7 +55,8 @@ def _run(problem: str, n: int, solver: str) -> dict[str, Any]:
         return {"failed": f"not finished in {LIMIT} s"}
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["killed: out of memory"]
-        return {"failed": "out of memory" if "Memory" in last[0] else last[0][:120]}
+        lost = any(word in last[0] for word in ("Memory", "bad_alloc"))
+        return {"failed": "out of memory" if lost else last[0][:120]}
     return json.loads(done.stdout.splitlines()[-1])
 
 

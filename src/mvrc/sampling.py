@@ -142,6 +142,27 @@ def _cut(data: Any, start: Any, length: int, size: int) -> Any:
     return jax.lax.cond(start < size, rows, lambda: each(lambda a: a[:length], data))
 
 
+def _take(chosen: Any, data: Any) -> Any:
+    return jax.tree_util.tree_map(lambda a: a.at[chosen].get(mode="promise_in_bounds"), data)
+
+
+@jax.custom_batching.custom_vmap
+def _gathered(chosen: Int[Array, " size"], data: Any) -> Any:
+    """Rows at some indices, by one thread.
+
+    A branch that is always taken: outside of one XLA splits the rows of a small batch among its
+    threads, which costs more than the copy.
+    """
+    few = jax.tree_util.tree_map(lambda a: jnp.zeros((len(chosen), *a.shape[1:]), a.dtype), data)
+    return jax.lax.cond(chosen[0] >= 0, lambda: _take(chosen, data), lambda: few)
+
+
+@_gathered.def_vmap
+def _(lanes: int, batched: Any, chosen: Any, data: Any) -> tuple[Any, Any]:
+    # Of a cond both branches would run.
+    return _take(chosen, data), jax.tree_util.tree_map(lambda _: True, data)
+
+
 @dataclasses.dataclass(frozen=True)
 class Gathered(Samples):
     """Rows at drawn indices."""
@@ -154,9 +175,7 @@ class Gathered(Samples):
         chosen = self.chosen
         if length != self.size:
             chosen = jax.lax.dynamic_slice_in_dim(chosen, start, length)
-        return jax.tree_util.tree_map(
-            lambda a: a.at[chosen].get(mode="promise_in_bounds"), self.data
-        )
+        return _gathered(chosen, self.data)
 
     def indices(self) -> Int[Array, " size"]:
         return self.chosen

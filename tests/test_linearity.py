@@ -25,7 +25,7 @@ FUNCTIONS = {
     "kink": (lambda x, r: jnp.maximum(r * x, 0), [1, 1, 1]),
     "branch": (lambda x, r: jnp.where(x > 0, x, 2 * x), [1, 1, 1]),
     "mixed": (lambda x, r: jnp.cumsum(jnp.stack([r @ x, (r @ x) ** 2])), [1, 1]),
-    "columns": (lambda x, r: jnp.stack([r * x, x**2]).ravel(order="F"), [0, 1, 0, 1, 0, 1]),
+    "columns": (lambda x, r: jnp.stack([r * x, x**2]).ravel(order="F"), [1] * 6),
     "linear without forward mode": (lambda x, r: TWICE(x), [1, 1, 1]),
     "no forward mode": (lambda x, r: SQUARE(x), [1, 1, 1]),
 }

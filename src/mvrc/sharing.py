@@ -47,7 +47,7 @@ def two_points(function: Callable[..., Any], new: Any, old: Any, samples: Any) -
 
     try:
         _, pull, values = jax.vjp(sums, jnp.zeros_like(new), has_aux=True)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # said so by JAX, early or late
         return None
     return values, pull
 

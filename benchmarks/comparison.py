@@ -31,8 +31,8 @@ known already: a column of a sample's Hessian counts as a Jacobian, in *g'*. *Ra
 `Auto` by those of the best tuned method, *with looks* the same if each sample of such a measurement
 counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run
 is given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
-evaluations) or {seconds} s. Methods that keep the p × d Jacobian ({keepers}) are left out where it
-has more than {entries:,} entries, as that of the SNE has.
+evaluations) or {seconds} s. Methods that make whole p × d Jacobians ({keepers})
+are left out where these have more than {entries:,} entries, as those of the SNE.
 
 {auto_machine}
 
@@ -41,7 +41,9 @@ has more than {entries:,} entries, as that of the SNE has.
 Demanded: at most {convex} times the best tuned method's samples on convex instances, {nonconvex} on
 nonconvex ones, and at most {passes} passes on 30 industries. {verdict}
 
-Tuning is not counted: a user who tries eight step sizes has made eight runs.
+Tuning is not counted: a user who tries eight step sizes has made eight runs. The minutes above are
+those of the last timing (`python -m benchmarks.auto --seconds`); the grid of tuned runs takes an
+hour.
 
 {losses}
 

@@ -140,7 +140,9 @@ def test_the_wide_twin_makes_the_iterates_of_mvrc(form):
 @pytest.mark.parametrize(("measured", "reached"), [(math.nan, False), (1e-7, True), (1e-5, False)])
 def test_only_a_number_below_the_goal_reaches_it(measured, reached):
     problem = mvrc.Composition(lambda x, s: x * s, lambda y: jnp.sum(y**2), np.ones((4, 2)))
-    instance = types.SimpleNamespace(problem=problem, x0=np.ones(2), measure=lambda x: measured)
+    instance = types.SimpleNamespace(
+        problem=problem, x0=np.ones(2), unknowns=2, measure=lambda x: measured
+    )
     run = auto.one(instance, mvrc.MVRC(0.1), 5)
     assert (run["values"] is not None) == reached
 

@@ -49,8 +49,8 @@ Constants of `Auto` (how surprised it must be to look again, the damping after a
 |λ|/4, ‖y‖/‖s‖ of the secants, the limit of 32 passes) were chosen while looking at these instances,
 some among two or three variants because an instance failed with the others; narrow passes, such as
 that of the splines, are to be read so. On three problems that had no part in it, against a few
-methods only: CVaR of 38 industries 21.1 passes against 55.0 (FISTA), the random nonconvex problem with
-seeds 1 and 2 5.1 against 5.0 (FISTA) each.
+methods only: CVaR of 38 industries 21.1 passes against 55.0 (FISTA), the random nonconvex problem
+with seeds 1 and 2 5.1 against 5.0 (FISTA) each.
 
 {losses}
 

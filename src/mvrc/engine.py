@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
-from mvrc import precision
+from mvrc import kernel, precision
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
-from mvrc.sampling import Samples, Sizes, key_bits
+from mvrc.sampling import Samples, Sizes, key_bits, row_bytes
 from mvrc.split import Static, join, split
 
 if TYPE_CHECKING:
@@ -108,9 +108,12 @@ def start_core(
 
 
 def run_epoch(
-    problem: Composition, geometry: Geometry, method: Method, core: Core
+    problem: Composition, geometry: Geometry, method: Method, core: Core, alone: bool = False
 ) -> tuple[Core, Bool[Array, ""], Counts]:
-    """One epoch: a refresh where the estimator has one, then the small steps."""
+    """One epoch: a refresh where the estimator has one, then the small steps.
+
+    `alone`: the steps may be a kernel, as nothing runs beside them.
+    """
     scheme, estimator = method.scheme, method.estimator
     keys = _keys(core, core.epoch + 1)
     state, pool = _restarted(method, core)
@@ -135,7 +138,7 @@ def run_epoch(
     tickets, open_batches = _plan(problem, method, keys, steps)
     traced: list[Counts] = [Counts()]  # the counts of one step, known when it is traced
 
-    def step(carry: Any, inputs: Any) -> tuple[Any, None]:
+    def step(carry: Any, inputs: Any) -> Any:
         state, estimate, output, pool = carry
         ticket, pick = inputs
         oracle = Oracle(problem, geometry, open_batches(ticket))
@@ -143,12 +146,15 @@ def run_epoch(
         estimate = estimator.update(oracle, estimate, query)
         state = scheme.advance(state, estimator.gradient(estimate), oracle.prox)
         traced.append(oracle.counts)
-        return (state, estimate, *_offer_both(output, pool, query, pick)), None
+        return (state, estimate, *_offer_both(output, pool, query, pick))
 
     carry = (state, estimate, output, pool)
     if steps:
         inputs = (tickets, None if picks is None else picks[made:])
-        carry, _ = jax.lax.scan(step, carry, inputs, steps)
+        if alone and _small(problem, method):
+            carry = kernel.loop(step, carry, inputs, steps, core.epoch >= 0)
+        else:
+            carry, _ = jax.lax.scan(lambda c, given: (step(c, given), None), carry, inputs, steps)
     state, estimate, output, pool = carry
     counts = Counts(*(a + steps * b for a, b in zip(counts, traced[-1], strict=True)))
     finite = jnp.all(jnp.isfinite(scheme.point(state)))
@@ -214,19 +220,28 @@ def _compile(
 ) -> tuple[Any, Counts]:
     traced: list[Counts] = []
 
-    def epoch(dynamic: Any, core: Core, estimate: Any) -> tuple[Core, Any]:
-        problem, method = join(dynamic, static)
-        core = core._replace(estimator=estimate)
+    def compiled(alone: bool) -> Any:
+        def epoch(dynamic: Any, core: Core, estimate: Any) -> tuple[Core, Any]:
+            problem, method = join(dynamic, static)
+            core = core._replace(estimator=estimate)
 
-        def one(core: Core) -> tuple[Core, Any]:
-            core, finite, counts = run_epoch(problem, geometry, method, core)
-            traced.append(counts)
-            return core, finite
+            def one(core: Core) -> tuple[Core, Any]:
+                core, finite, counts = run_epoch(problem, geometry, method, core, alone)
+                traced.append(counts)
+                return core, finite
 
-        return one(core) if lanes is None else jax.vmap(one)(core)
+            return one(core) if lanes is None else jax.vmap(one)(core)
 
-    program = jax.jit(epoch, donate_argnums=2 if spend else ())
-    return program.lower(*signature.specs()).compile(), traced[-1]
+        program = jax.jit(epoch, donate_argnums=2 if spend else ())
+        return program.lower(*signature.specs()).compile()
+
+    if lanes is not None or jax.default_backend() != "cpu":
+        return compiled(alone=False), traced[-1]
+    try:
+        executable = compiled(alone=True)
+    except jax.errors.JaxRuntimeError:  # an operation that a kernel cannot hold after all
+        executable = compiled(alone=False)
+    return executable, traced[-1]
 
 
 @functools.lru_cache(maxsize=64)
@@ -286,6 +301,16 @@ def _plan(
         assert source is not None
         tickets[role], openers[role] = source.plan(keys[role], steps, _size(method.batch, role))
     return tickets, lambda ticket: {role: openers[role](t) for role, t in ticket.items()}
+
+
+def _small(problem: Composition, method: Method) -> bool:
+    """Whether the samples of a step are so few that it may be a kernel."""
+    total = 0
+    for role in method.estimator.roles(problem.two_level):
+        source = problem.outer_source if role == "outer" else problem.inner_source
+        assert source is not None
+        total += _size(method.batch, role) * row_bytes(source.everything())
+    return total <= kernel.MOST
 
 
 def _size(sizes: Sizes, role: str) -> int:

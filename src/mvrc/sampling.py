@@ -28,6 +28,13 @@ _AT_ONCE = 2**20
 # Up to this many rows a random word gives two indices.
 _TWICE = 2**20
 
+# Rows of data larger than a processor's cache are fetched before they are copied: of each row the
+# first lines, as processors fetch the next ones of a long row by themselves.
+_CACHE, _LINE, _LINES = 2**22, 64, 8
+
+# Of many more blocks than an epoch takes, only those that it takes are put into a random order.
+_MANY, _ROUNDS = 4, 6
+
 _INT32 = 2**31 - 1  # the largest 32-bit integer
 
 
@@ -154,7 +161,22 @@ def _gathered(chosen: Int[Array, " size"], data: Any) -> Any:
     threads, which costs more than the copy.
     """
     few = jax.tree_util.tree_map(lambda a: jnp.zeros((len(chosen), *a.shape[1:]), a.dtype), data)
-    return jax.lax.cond(chosen[0] >= 0, lambda: _take(chosen, data), lambda: few)
+    leaves = jax.tree_util.tree_leaves(data)
+    seen = sum(_touched(chosen, a) for a in leaves if a.nbytes > _CACHE) + chosen[0]
+    return jax.lax.cond(seen >= 0, lambda: _take(chosen, data), lambda: few)
+
+
+def _touched(chosen: Int[Array, " size"], a: Array) -> Any:
+    """A count that needs a number of every cache line of the rows, so that they are fetched.
+
+    Memory is asked for many of these at once, for rows that are copied for a few only.
+    """
+    numbers = a.reshape(a.shape[0], -1)
+    width = numbers.shape[1]
+    places = {*range(0, width, max(1, _LINE // a.dtype.itemsize)), width - 1}
+    first = np.array(sorted(places)[:_LINES], np.int32)
+    found = numbers.at[chosen[:, None], first].get(mode="promise_in_bounds")
+    return jnp.sum(found != 0, dtype=jnp.int32)
 
 
 @_gathered.def_vmap
@@ -333,8 +355,40 @@ def _block_starts(key: Any, steps: int, size: int, count: int) -> Int[Array, " s
     """
     blocks = max(1, count // size)
     passes = -(-steps // blocks)
-    words = jax.random.bits(key, (passes, blocks), jnp.uint32)  # sorted: a random order
-    starts = jnp.argsort(words, axis=1).astype(jnp.int32) * size
+    if blocks > _MANY * steps:
+        starts = _some_of_an_order(key, steps, blocks)[None] * size
+    else:
+        words = jax.random.bits(key, (passes, blocks), jnp.uint32)  # sorted: a random order
+        starts = jnp.argsort(words, axis=1).astype(jnp.int32) * size
     if count % size:
         starts = (starts + _indices(jax.random.fold_in(key, 1), (passes, 1), count)) % count
     return starts.reshape(-1)[:steps]
+
+
+def _some_of_an_order(key: Any, places: int, count: int) -> Int[Array, " places"]:
+    """What stands at the first places of a random order of 0, …, count − 1, without the others.
+
+    The order is that of a Feistel cipher with random keys on the next even power of two, followed
+    until it is back below the count, and turned by a uniform number: each place is uniform.
+    """
+    half = (max(2, (count - 1).bit_length()) + 1) // 2
+    low = jnp.uint32(2**half - 1)
+    keys = jax.random.bits(key, (_ROUNDS,), jnp.uint32)
+
+    def cipher(number: UInt32[Array, ...]) -> UInt32[Array, ...]:
+        left, right = number >> half, number & low
+        for i in range(_ROUNDS):
+            mixed = (right ^ keys[i]) * jnp.uint32(0x9E3779B1)
+            mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(0x85EBCA77)
+            left, right = right, left ^ ((mixed ^ (mixed >> 13)) & low)
+        return (left << half) | right
+
+    number = jax.lax.while_loop(
+        lambda number: jnp.any(number >= count),
+        lambda number: jnp.where(number >= count, cipher(number), number),
+        cipher(jnp.arange(places, dtype=jnp.uint32)),
+    )
+    turn = _indices(jax.random.fold_in(key, 2), (1,), count)
+    # In 32 bits the sum of both may be too large, the difference of one to the rest is not.
+    rest = number.astype(jnp.int32) - (count - turn)
+    return jnp.where(rest < 0, rest + count, rest)

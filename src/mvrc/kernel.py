@@ -1,0 +1,117 @@
+"""Kernel: a loop of small steps as one compiled function on one thread, for the CPU.
+
+XLA's CPU runtime makes a task of every operation and hands tasks from thread to thread, which costs
+steps of a few microseconds more than their arithmetic. XLA has another way, for small loops: a call
+with the mark below becomes one function of machine code. What that way cannot do is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend import core
+
+_MARK = {"xla_cpu_small_call": "true", "inlineable": "false"}
+_PLAIN = {"xla_cpu_small_call": "false", "inlineable": "true"}
+
+MOST = 2**20  # bytes of samples of a step; with more, tasks cost little and may share the cores
+
+_NUMBERS = {
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "bitcast_convert_type", "cbrt", "ceil", "clamp", "convert_element_type", "copy", "copy_p",
+    "cos", "cosh", "div", "eq", "erf", "erf_inv", "exp", "exp2", "expm1", "floor", "ge", "gt",
+    "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne",
+    "neg", "not", "or", "pow", "rem", "round", "rsqrt", "select_n", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square",
+    "stop_gradient", "sub", "tan", "tanh", "xor",
+}  # fmt: skip
+_SHAPES = {
+    "broadcast_in_dim", "concatenate", "dynamic_slice", "dynamic_update_slice", "expand_dims",
+    "gather", "iota", "pad", "reshape", "rev", "slice", "split", "squeeze", "stack", "transpose",
+    "unstack",
+}  # fmt: skip
+_SUMS = {
+    "argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
+    "reduce_sum",
+}  # fmt: skip
+_DRAWS = {
+    "random_bits", "random_fold_in", "random_split", "random_unwrap", "random_wrap", "threefry2x32",
+}  # fmt: skip
+_CALLS = {
+    "closed_call", "cond", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "jit", "pjit",
+    "scan", "while",
+}  # fmt: skip
+_ALLOWED = _NUMBERS | _SHAPES | _SUMS | _DRAWS | _CALLS
+
+
+def loop(step: Callable[[Any, Any], Any], carry: Any, inputs: Any, length: int, always: Any) -> Any:
+    """The carry after `length` steps, as one kernel if all operations of a step are known here.
+
+    `always` is a truth that XLA does not know. In a kernel the step stands in a branch that is
+    taken on it: XLA shares operations outside of branches among threads, and a kernel has one.
+    """
+    first = jax.tree_util.tree_map(lambda a: a[0], inputs)
+    closed, shape = jax.make_jaxpr(step, return_shape=True)(carry, first)
+    traced = core.jaxpr_as_fun(closed)
+    structure = jax.tree_util.tree_structure(shape)
+    fits = _fits(closed.jaxpr)
+
+    def one(carry: Any, given: Any) -> tuple[Any, None]:
+        def go() -> Any:
+            leaves = traced(*jax.tree_util.tree_leaves((carry, given)))
+            return jax.tree_util.tree_unflatten(structure, leaves)
+
+        return jax.lax.cond(always, go, lambda: carry) if fits else go(), None
+
+    def steps(carry: Any, inputs: Any) -> Any:
+        return jax.lax.scan(one, carry, inputs, length)[0]
+
+    return (_marked(steps) if fits else steps)(carry, inputs)
+
+
+def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as a call with the mark, which the operations inside do not bear."""
+
+    def steps(*args: Any) -> Any:
+        with set_xla_metadata(**_PLAIN):
+            return function(*args)
+
+    def run(*args: Any) -> Any:
+        with set_xla_metadata(**_MARK):
+            return jax.jit(steps)(*args)
+
+    return run
+
+
+def _fits(jaxpr: Any) -> bool:
+    """Whether all operations are such that one kernel can hold them."""
+    return all(_known(equation) for equation in jaxpr.eqns) and not jaxpr.effects
+
+
+def _known(equation: Any) -> bool:
+    name = equation.primitive.name
+    if name == "dot_general":
+        return not _multiplies_matrices(equation)
+    params = jax.tree_util.tree_leaves(list(equation.params.values()), is_leaf=_is_jaxpr)
+    inside = [p for p in params if _is_jaxpr(p)]
+    return name in _ALLOWED and all(_fits(getattr(p, "jaxpr", p)) for p in inside)
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return isinstance(value, core.Jaxpr | core.ClosedJaxpr)
+
+
+def _multiplies_matrices(equation: Any) -> bool:
+    """Whether both factors of a product are matrices, which XLA has faster ways for."""
+    (over, along) = equation.params["dimension_numbers"]
+    shapes = [atom.aval.shape for atom in equation.invars]
+    summed = math.prod(shapes[0][i] for i in over[0])
+    rows = [
+        math.prod(n for i, n in enumerate(shape) if i not in (*summed_over, *aligned))
+        for shape, summed_over, aligned in zip(shapes, over, along, strict=True)
+    ]
+    return min(*rows, summed) > 1

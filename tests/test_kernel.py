@@ -1,0 +1,146 @@
+"""Small steps as one kernel: when, and that the numbers are those of the loop of tasks."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mvrc
+from mvrc import engine, kernel
+from mvrc.sampling import _block_starts, _some_of_an_order
+
+RNG = np.random.default_rng(0)
+DATA = RNG.standard_normal((200, 6))
+MIX = RNG.standard_normal((3, 6))
+
+
+def moments(x, r):
+    return jnp.stack([r @ x, (r @ x) ** 2])
+
+
+def sorted_moments(x, r):
+    return jnp.stack([r @ jnp.sort(x), (r @ x) ** 2])
+
+
+def indexed(x, r):
+    return jnp.stack([r[:2] @ x[jnp.array([3, 1])], (r @ x) ** 2])
+
+
+def mixed(x, r):
+    return jnp.tanh(MIX @ (r * x))[:2]
+
+
+def variance(y):
+    return y[1] - y[0] ** 2 - 0.1 * y[0]
+
+
+METHOD = mvrc.MVRC(step_size=0.01, batch_size=16, period=7)
+
+
+@pytest.fixture(autouse=True)
+def compile_anew():
+    engine._compile.cache_clear()
+    yield
+    engine._compile.cache_clear()
+
+
+@pytest.fixture
+def marked(monkeypatch):
+    """How often a loop was made a kernel."""
+    calls = []
+    original = kernel._marked
+    monkeypatch.setattr(kernel, "_marked", lambda f: calls.append(f) or original(f))
+    return calls
+
+
+def solve(inner=moments, **options):
+    problem = mvrc.Composition(inner, variance, DATA, regularizer=mvrc.L1(0.01))
+    return mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=4, **options)
+
+
+def without_kernel(monkeypatch, inner):
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "_fits", lambda jaxpr: False)
+        engine._compile.cache_clear()
+        result = solve(inner)
+    engine._compile.cache_clear()
+    return result
+
+
+@pytest.mark.parametrize(
+    ("inner", "fits"),
+    [(moments, True), (sorted_moments, False), (indexed, False), (mixed, False)],
+    ids=["vectors", "sort", "scatter of a derivative", "matrix products"],
+)
+def test_what_becomes_a_kernel(inner, fits, marked, monkeypatch):
+    """The same sums in another order: 21 steps of 6 numbers agree to a few last digits."""
+    one = solve(inner)
+    assert bool(marked) == fits
+    tasks = without_kernel(monkeypatch, inner)
+    np.testing.assert_allclose(one.x, tasks.x, rtol=1e-12, atol=1e-14)
+    assert one.counts == tasks.counts
+
+
+def test_xla_takes_the_mark():
+    """In the compiled program the loop is one call, and no operation inside bears the mark."""
+
+    @jax.jit
+    def run(x, data):
+        return kernel.loop(lambda c, r: c + r * jnp.sum(c * r), x, data, len(data), x[0] < 1e9)
+
+    text = run.lower(jnp.ones(6), jnp.asarray(DATA, jnp.float32)).compile().as_text()
+    lines = [line for line in text.splitlines() if 'xla_cpu_small_call="true"' in line]
+    assert len(lines) == 1
+    assert " call(" in lines[0]
+
+
+def test_what_a_kernel_cannot_hold_after_all_is_compiled_as_tasks(monkeypatch):
+    tasks = without_kernel(monkeypatch, sorted_moments)
+    monkeypatch.setattr(kernel, "_fits", lambda jaxpr: True)
+    np.testing.assert_array_equal(solve(sorted_moments).x, tasks.x)
+
+
+def test_large_batches_and_many_seeds_are_tasks(marked, monkeypatch):
+    mvrc.minimize_many(
+        mvrc.Composition(moments, variance, DATA), np.full(6, 0.3), METHOD, seeds=2, epochs=1
+    )
+    monkeypatch.setattr(kernel, "MOST", 16 * 6 * 8 - 1)
+    solve()
+    assert not marked
+    monkeypatch.setattr(kernel, "MOST", 16 * 6 * 8)
+    engine._compile.cache_clear()
+    solve()
+    assert marked
+
+
+def test_streams_and_random_outputs_fit(marked):
+    stream = mvrc.Stream(lambda key, size: jax.random.normal(key, (size, 6)))
+    problem = mvrc.Composition(moments, variance, stream)
+    method = mvrc.MVRC(step_size=0.01, batch_size=16, refresh_size=64, period=7)
+    result = mvrc.minimize(problem, np.full(6, 0.3, np.float32), method, epochs=3, output="random")
+    assert marked
+    assert np.isfinite(result.objective)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 17, 1000, 4097])
+def test_an_order_of_blocks_has_each_once(count):
+    found = np.asarray(_some_of_an_order(jax.random.key(1), count, count))
+    np.testing.assert_array_equal(np.sort(found), np.arange(count))
+
+
+def test_blocks_of_many_are_uniform_and_different():
+    """χ² of 20 × 19 ordered pairs, 379 degrees of freedom: 500 is beyond 4 standard deviations."""
+    draw = jax.jit(jax.vmap(lambda key: _some_of_an_order(key, 2, 20)))
+    first, second = np.asarray(draw(jax.random.split(jax.random.key(0), 40_000))).T
+    seen = np.bincount(20 * first + second, minlength=400).reshape(20, 20)
+    assert np.trace(seen) == 0
+    expected = 40_000 / 380
+    assert ((seen[~np.eye(20, dtype=bool)] - expected) ** 2 / expected).sum() < 500
+
+
+def test_starts_of_blocks_stay_in_range_at_the_largest_counts():
+    starts = np.asarray(_block_starts(jax.random.key(0), 1000, 2, 2**31 - 1))
+    assert starts.min() >= 0
+    assert len(set(starts)) == 1000

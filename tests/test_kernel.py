@@ -102,6 +102,19 @@ def test_what_a_kernel_cannot_hold_after_all_is_compiled_as_tasks(monkeypatch):
     np.testing.assert_array_equal(solve(sorted_moments).x, tasks.x)
 
 
+def test_an_argument_without_use_is_no_end():
+    """XLA aborts over a kernel with an argument that it can do without; so none may be."""
+    data = {"used": DATA, "unused": DATA.astype(np.float32)}
+
+    def inner(x, r):
+        nothing = 0 * r["unused"].astype(jnp.int32).sum()
+        return jnp.stack([r["used"] @ x + nothing, (r["used"] @ x) ** 2])
+
+    problem = mvrc.Composition(inner, lambda y: y[1] + 0 * y[0].astype(jnp.int32), data)
+    result = mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=1)
+    assert np.isfinite(result.objective)
+
+
 def test_large_batches_and_many_seeds_are_tasks(marked, monkeypatch):
     mvrc.minimize_many(
         mvrc.Composition(moments, variance, DATA), np.full(6, 0.3), METHOD, seeds=2, epochs=1

@@ -148,16 +148,16 @@ def run_epoch(
         traced.append(oracle.counts)
         return (state, estimate, *_offer_both(output, pool, query, pick))
 
-    carry = (state, estimate, output, pool)
+    carry, seen = (state, estimate, output, pool), True
     if steps:
         inputs = (tickets, None if picks is None else picks[made:])
         if alone and _small(problem, method):
-            carry = kernel.loop(step, carry, inputs, steps, core.epoch >= 0)
+            carry, seen = kernel.loop(step, carry, inputs, steps, core.epoch >= 0)
         else:
             carry, _ = jax.lax.scan(lambda c, given: (step(c, given), None), carry, inputs, steps)
     state, estimate, output, pool = carry
     counts = Counts(*(a + steps * b for a, b in zip(counts, traced[-1], strict=True)))
-    finite = jnp.all(jnp.isfinite(scheme.point(state)))
+    finite = jnp.all(jnp.isfinite(scheme.point(state))) & seen
     return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
@@ -48,43 +49,66 @@ _CALLS = {
 _ALLOWED = _NUMBERS | _SHAPES | _SUMS | _DRAWS | _CALLS
 
 
-def loop(step: Callable[[Any, Any], Any], carry: Any, inputs: Any, length: int, always: Any) -> Any:
+def loop(
+    step: Callable[[Any, Any], Any], carry: Any, inputs: Any, length: int, always: Any
+) -> tuple[Any, Any]:
     """The carry after `length` steps, as one kernel if all operations of a step are known here.
 
-    `always` is a truth that XLA does not know. In a kernel the step stands in a branch that is
-    taken on it: XLA shares operations outside of branches among threads, and a kernel has one.
+    Also a truth, which the caller has to use so that XLA keeps it (`_seen`). `always` is a truth
+    that XLA does not know. In a kernel the step stands in a branch that is taken on it: XLA shares
+    operations outside of branches among threads, and a kernel has one.
     """
     first = jax.tree_util.tree_map(lambda a: a[0], inputs)
     closed, shape = jax.make_jaxpr(step, return_shape=True)(carry, first)
-    traced = core.jaxpr_as_fun(closed)
     structure = jax.tree_util.tree_structure(shape)
     fits = _fits(closed.jaxpr)
 
-    def one(carry: Any, given: Any) -> tuple[Any, None]:
-        def go() -> Any:
-            leaves = traced(*jax.tree_util.tree_leaves((carry, given)))
-            return jax.tree_util.tree_unflatten(structure, leaves)
+    def steps(consts: Any, always: Any, carry: Any, inputs: Any) -> Any:
+        traced = core.jaxpr_as_fun(core.ClosedJaxpr(closed.jaxpr, consts))
 
-        return jax.lax.cond(always, go, lambda: carry) if fits else go(), None
+        def one(carry: Any, given: Any) -> tuple[Any, None]:
+            def go() -> Any:
+                leaves = traced(*jax.tree_util.tree_leaves((carry, given)))
+                return jax.tree_util.tree_unflatten(structure, leaves)
 
-    def steps(carry: Any, inputs: Any) -> Any:
+            return jax.lax.cond(always, go, lambda: carry) if fits else go(), None
+
         return jax.lax.scan(one, carry, inputs, length)[0]
 
-    return (_marked(steps) if fits else steps)(carry, inputs)
+    if not fits:
+        return steps(closed.consts, always, carry, inputs), True
+    return _marked(steps)(closed.consts, always, carry, inputs)
 
 
 def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as a call with the mark, which the operations inside do not bear."""
+    """`function` as a call with the mark, which the operations inside do not bear.
+
+    It may not close over arrays: all that it is given has to be in sight of `_seen`.
+    """
 
     def steps(*args: Any) -> Any:
         with set_xla_metadata(**_PLAIN):
-            return function(*args)
+            return function(*args), _seen(args)
 
     def run(*args: Any) -> Any:
         with set_xla_metadata(**_MARK):
             return jax.jit(steps)(*args)
 
     return run
+
+
+def _seen(args: Any) -> Any:
+    """A truth that needs a number of every array.
+
+    XLA aborts the process over a kernel with an argument that it found to be of no use, as one
+    that is only multiplied by zero. This way every argument is of use.
+    """
+    count = jnp.int32(0)
+    for a in jax.tree_util.tree_leaves(args):
+        a = jax.random.key_data(a) if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a
+        if a.size:
+            count += (a[(0,) * a.ndim] != 0).astype(jnp.int32)
+    return count >= 0
 
 
 def _fits(jaxpr: Any) -> bool:

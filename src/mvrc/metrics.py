@@ -14,9 +14,9 @@ from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.split import Static, join, split
 
-# A product with eight vectors costs as much as with two: the samples are read once.
-BLOCK = 8
-ROOM = 2**24  # numbers that a block may hold at most, 128 MiB in float64
+# A product with sixteen vectors costs as much as with four: the samples are read once.
+BLOCK = 16
+ROOM = 2**25  # numbers that a block may hold at most, 256 MiB in float64
 
 
 class Measurement(NamedTuple):

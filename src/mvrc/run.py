@@ -12,11 +12,11 @@ import numpy as np
 
 from mvrc import checks, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
-from mvrc.engine import Core, Epoch, compile_epoch, first_core
-from mvrc.metrics import block_size, measurement
+from mvrc.engine import Epoch, compile_epoch, first_core
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.progress import Bar
+from mvrc.recording import Recorder, Row, State
 from mvrc.result import History, Result, Status
 from mvrc.schemes.judging import DECISIONS, NOISY_PATIENCE, PATIENCE
 from mvrc.stopping import (
@@ -39,21 +39,11 @@ JUDGED_EPOCHS = 1000  # of a method that stops by itself, and whose epoch may be
 SECONDS, RARE = 1.0, 8
 
 
-class State(NamedTuple):
-    """The whole state of a run, one pytree; in `minimize_many` with a leading axis of seeds."""
-
-    core: Core  # what an epoch maps to itself
-    counts: np.ndarray  # evaluations so far, in the order of Counts
-    seconds: np.ndarray  # time of the algorithm so far
-    best_point: np.ndarray  # flat x with the lowest recorded objective
-    best_objective: np.ndarray
-
-
 class Trail(NamedTuple):
     """How far a run is: where it stands, its rows, and the recorded states without a row yet."""
 
     state: State
-    rows: list[Any]
+    rows: list[Row]
     waiting: tuple[State, ...]
     since: float  # when nothing waited last, by the clock of the wall
 
@@ -115,12 +105,10 @@ class Run:
                     "output is 'random', which is for methods with a theorem on it, and Auto goes "
                     "back from bad points; it may be 'last' or 'best', or name a method."
                 )
-            # Where a refresh is exact, what a judging scheme saw there is the measurement.
-            self.measured = self.judged and problem.n is not None and problem.N is not None
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
             step = self.method.scheme.step_size
             check_step(step, self.geometry)
-            self.block, self.measurement = 1, self._measurement("one" if lanes is None else "each")
+            self.recorder = Recorder(problem, self.geometry, self.method, lanes, self._patient())
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
@@ -137,10 +125,7 @@ class Run:
     def _solve(self) -> list[Result]:
         state = self._first()
         rows: list[Any] = []
-        if self._patient():
-            self.block = block_size(self.problem, self.geometry, state.core)
-        if self.block > 1:
-            self.measurement = self._measurement("together")
+        self.recorder.begin(state.core)
         if self.checkpoint is not None:
             state, rows = self.checkpoint.load(state, rows)
             state = state._replace(core=jax.device_put(state.core))
@@ -163,14 +148,14 @@ class Run:
                             keep=self.checkpoint is not None,  # which alone looks at estimates
                         )  # fmt: skip
                     trail, status = self._advance(compiled, trail)
-                    bar.update(trail.rows[-1], _epoch(trail.state))
+                    bar.update(trail.rows[-1], trail.state.epoch)
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
             if trail.waiting:
                 trail = self._settle(trail)
                 if broken_rows(trail.rows[-1:], trail.rows[0])[0]:
                     status = Status.DIVERGED
-                bar.update(trail.rows[-1], _epoch(trail.state))
+                bar.update(trail.rows[-1], trail.state.epoch)
         if self.checkpoint is not None and trail.rows:
             self.checkpoint.save(trail.state, trail.rows)
         return self._results(trail.state, trail.rows, status)
@@ -188,10 +173,9 @@ class Run:
             core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
         )
         trail = trail._replace(state=state)
-        epoch = _epoch(state)
-        if epoch % self.record_every == 0:
+        if state.epoch % self.record_every == 0:
             trail = trail._replace(waiting=(*trail.waiting, state))
-        save = self._save_is_due(epoch)
+        save = self._save_is_due(state.epoch)
         if trail.waiting and (save or self._measuring_is_due(trail)):
             trail = self._settle(trail)
             asked = self._ask(trail.state, trail.rows)
@@ -210,7 +194,9 @@ class Run:
         return self.checkpoint.due() if every is None else epoch % every == 0
 
     def _measuring_is_due(self, trail: Trail) -> bool:
-        return len(trail.waiting) >= self.block or time.monotonic() - trail.since >= SECONDS
+        return (
+            len(trail.waiting) >= self.recorder.block or time.monotonic() - trail.since >= SECONDS
+        )
 
     def _patient(self) -> bool:
         """Whether nobody asks for a row as soon as its epoch is made."""
@@ -229,89 +215,37 @@ class Run:
         seconds = np.asarray(self.prepared.seconds)
         return State(core, spent, seconds, best, np.full(shape, np.inf))
 
-    def _measurement(self, points: str) -> Any:
-        return measurement(self.problem, self.geometry, self.method.scheme.step_size, points)
-
-    def _measure(self, points: list[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Φ and ‖𝒢_η‖ at the points (each with its lanes), at most a block of them."""
-        if self.block == 1:
-            return [_doubles(self.measurement(point)) for point in points]
-        padded = points + points[-1:] * (self.block - len(points))
-        objective, mapping = _doubles(self.measurement(np.stack(padded)))
-        return [(objective[i, ...], mapping[i, ...]) for i in range(len(points))]
-
-    def _log(self, state: State) -> Any:
-        """The log of a scheme that judges, one number a lane."""
-        return jax.tree_util.tree_map(np.asarray, self.method.scheme.log(state.core.scheme))
-
-    def _counts(self, state: State) -> Counts:
-        """What has been evaluated so far."""
-        counts = Counts(*(int(n) for n in state.counts))
-        if not self.measured:
-            return counts
-        more = self.method.scheme.spent(self._log(state), self.problem, self.geometry.x.size)
-        return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
-
-    def _rows(self, states: tuple[State, ...]) -> list[dict[str, Any]]:
-        """The rows of some states, measured where their logs do not tell."""
-        known = [self._judgement(state) for state in states]
-        asked = [s for s, found in zip(states, known, strict=True) if found is None]
-        measured = iter(self._measure([self._point(s) for s in asked]))
-        return [
-            self._row(state, *(next(measured) if found is None else found))
-            for state, found in zip(states, known, strict=True)
-        ]
-
-    def _judgement(self, state: State) -> tuple[np.ndarray, np.ndarray] | None:
-        """Φ and ‖𝒢_η‖ where the last refresh of a judging scheme was exact."""
-        if not self.measured or not _epoch(state):
-            return None
-        log = self._log(state)
-        if not np.all(np.isfinite(log.objective)):
-            return None
-        return log.objective.astype(float), log.mapping.astype(float)
-
-    def _row(self, state: State, objective: Any, mapping: Any) -> dict[str, Any]:
-        epoch = _epoch(state)
-        log = self._log(state) if self.judged and epoch else None
-        same = np.full(np.shape(objective), float(self.method.scheme.step_size))
-        return {
-            "epoch": epoch,
-            **self._counts(state)._asdict(),
-            "seconds": float(state.seconds),
-            "objective": objective,
-            "gradient_mapping": mapping,
-            "step_size": same if log is None else log.step.astype(float),
-            "decision": np.zeros(np.shape(same), int) if log is None else log.decision,
-        }
-
     def _settle(self, trail: Trail) -> Trail:
         """With the rows of all that waits; a run beyond return is as it was when it got there."""
-        measured = self._rows(trail.waiting)
-        rows, now = list(trail.rows), trail.state
-        lost = broken_rows(measured, (rows or measured)[0])
-        for state, row, end in zip(trail.waiting, measured, lost, strict=True):
-            rows.append(row)
-            better = row["objective"] < now.best_objective
-            if better.any():
-                points = np.asarray(self._point(state))
-                now = now._replace(
-                    best_point=np.where(better[..., None], points, now.best_point),
-                    best_objective=np.where(better, row["objective"], now.best_objective),
-                )
-            if end:
-                now = state._replace(best_point=now.best_point, best_objective=now.best_objective)
-                break
-        return Trail(now, rows, (), time.monotonic())
+        measured = self.recorder.rows(trail.waiting)
+        now, first = trail.state, (trail.rows or measured)[0]
+        lost = broken_rows(measured, first)
+        if lost.any():
+            measured = measured[: int(lost.argmax()) + 1]
+            now = trail.waiting[len(measured) - 1]
+        now = self._with_best(now._replace(
+            best_point=trail.state.best_point, best_objective=trail.state.best_objective
+        ), trail.waiting, measured)  # fmt: skip
+        return Trail(now, [*trail.rows, *measured], (), time.monotonic())
 
-    def _point(self, state: State) -> Any:
-        # By the class: to bind a method, equinox takes the module apart and together again.
-        return type(self.method.scheme).point(self.method.scheme, state.core.scheme)
+    def _with_best(self, now: State, states: tuple[State, ...], measured: list[Row]) -> State:
+        """`now`, knowing the best of some rows; several rows are those of a run without lanes."""
+        objective = np.stack([row["objective"] for row in measured])
+        objective = np.where(np.isnan(objective), np.inf, objective)
+        lowest = objective.min(axis=0)
+        better = lowest < now.best_objective
+        if not better.any():
+            return now
+        points = np.asarray(self.recorder.point(states[int(objective.argmin(axis=0).max())]))
+        return now._replace(
+            best_point=np.where(better[..., None], points, now.best_point),
+            best_objective=np.where(better, lowest, now.best_objective),
+        )
 
     def _spent(self, state: State) -> Status | None:
         return self.stop.spent(
-            _epoch(state),
-            self._counts(state).inner_values,
+            state.epoch,
+            self.recorder.counts(state).inner_values,
             float(state.seconds),
         )
 
@@ -330,10 +264,10 @@ class Run:
         small = self.stop.small(row["gradient_mapping"], first["gradient_mapping"])
         if not self.judged or not row["epoch"]:
             return broken, small, np.zeros_like(broken)
-        log = self._log(state)
-        if self.measured and self.stop.tol is None and self.stop.rtol is None:
+        log = self.recorder.log(state)
+        if self.recorder.measured and self.stop.tol is None and self.stop.rtol is None:
             small = small | solved(log.left, row["objective"], first["objective"], log.left.dtype)
-        return broken, small, log.still >= (PATIENCE if self.measured else NOISY_PATIENCE)
+        return broken, small, log.still >= (PATIENCE if self.recorder.measured else NOISY_PATIENCE)
 
     def _ask(self, state: State, rows: list[Any]) -> Status | None:
         if self.callback is None:
@@ -341,10 +275,10 @@ class Run:
         row = rows[-1]
         info = Info(
             row["epoch"],
-            self._tree(self._point(state)),
+            self._tree(self.recorder.point(state)),
             float(row["objective"]),
             float(row["gradient_mapping"]),
-            self._counts(state),
+            self.recorder.counts(state),
             row["seconds"],
             History([_lane_row(r, None) for r in rows]),
         )
@@ -355,8 +289,8 @@ class Run:
         return self.geometry.x.unflatten(np.asarray(flat))
 
     def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
-        if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != _epoch(state)):
-            rows = [*rows, *self._rows((state,))]
+        if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != state.epoch):
+            rows = [*rows, *self.recorder.rows((state,))]
         state = _readable(state)
         chosen = self._outputs(state, rows, status)
         objective, mapping = self._measured_output(state, rows[-1], chosen)
@@ -384,7 +318,7 @@ class Run:
                     status=ended,
                     message=self._message(ended, history),
                     history=history,
-                    counts=self._counts(state),
+                    counts=self.recorder.counts(state),
                     seconds=float(state.seconds),
                     step_size=float(self.method.scheme.step_size),
                     state=own,
@@ -395,14 +329,14 @@ class Run:
 
     def _measured_output(self, state: State, row: dict[str, Any], chosen: Any) -> tuple[Any, Any]:
         """Φ and ‖𝒢_η‖ of what the run returns, which may be what its last row measured."""
-        last = row["epoch"] == _epoch(state) and np.array_equal(chosen, self._point(state))
+        last = row["epoch"] == state.epoch and np.array_equal(chosen, self.recorder.point(state))
         if last and not self.judged:
             return row["objective"], row["gradient_mapping"]
-        return self._measure([jax.device_put(chosen)])[0]
+        return self.recorder.measure(jax.device_put(chosen))
 
     def _outputs(self, state: State, rows: list[Any], status: Status) -> np.ndarray:
         """The flat point(s) that the run returns."""
-        last = np.asarray(self._point(state))
+        last = np.asarray(self.recorder.point(state))
         use_best = np.asarray(broken_lanes(rows[-1], rows[0]) | (status is Status.DIVERGED))
         if self.output == "best" or self.judged:
             use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
@@ -429,20 +363,11 @@ class Run:
         )
 
 
-def _epoch(state: State) -> int:
-    return int(np.asarray(state.core.epoch).flat[0])  # all lanes are in the same
-
-
 def _readable(state: State) -> State:
     """Without an estimate that a later epoch, which came to nothing, has overwritten."""
     leaves = jax.tree_util.tree_leaves(state.core.estimator)
     gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
     return state._replace(core=state.core._replace(estimator=None)) if gone else state
-
-
-def _doubles(measured: tuple[Any, Any, Any]) -> tuple[np.ndarray, np.ndarray]:
-    objective, mapping, _ = measured
-    return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)
 
 
 def _at(tree: Any, lane: int | None) -> Any:

@@ -1,0 +1,131 @@
+"""Recording: rows of the history from the states of a run, measured one by one or in blocks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from mvrc.engine import Core
+from mvrc.metrics import block_size, measurement
+from mvrc.oracle import Counts, Geometry
+from mvrc.problem import Composition
+
+
+class State(NamedTuple):
+    """The whole state of a run, one pytree; in `minimize_many` with a leading axis of seeds."""
+
+    core: Core  # what an epoch maps to itself
+    counts: np.ndarray  # evaluations so far, in the order of Counts
+    seconds: np.ndarray  # time of the algorithm so far
+    best_point: np.ndarray  # flat x with the lowest recorded objective
+    best_objective: np.ndarray
+
+    @property
+    def epoch(self) -> int:
+        """Epochs made; all lanes are in the same."""
+        return int(np.asarray(self.core.epoch).flat[0])
+
+
+Row = dict[str, Any]
+
+
+class Recorder:
+    """What is told of a state: its point, its counts, its row.
+
+    Args:
+        problem, geometry, method: of the run.
+        lanes: runs side by side; None for one without a leading axis.
+        patient: whether rows may wait for each other.
+    """
+
+    def __init__(
+        self, problem: Composition, geometry: Geometry, method: Any, lanes: int | None,
+        patient: bool,
+    ) -> None:  # fmt: skip
+        self.problem, self.geometry, self.method = problem, geometry, method
+        self.judged = method.scheme.judges
+        self._step = float(method.scheme.step_size)
+        # Where a refresh is exact, what a judging scheme saw there is the measurement.
+        self.measured = self.judged and problem.n is not None and problem.N is not None
+        self.block = 1
+        self._patient = patient
+        self._measurement = self._measuring("one" if lanes is None else "each")
+
+    def begin(self, core: Core) -> None:
+        """Once, with the first state: how many points are measured together."""
+        if self._patient:
+            self.block = block_size(self.problem, self.geometry, core)
+        if self.block > 1:
+            self._measurement = self._measuring("together")
+
+    def rows(self, states: tuple[State, ...]) -> list[Row]:
+        """The rows of some states, measured where their logs do not tell."""
+        known = [self._judgement(state) for state in states]
+        asked = [s for s, found in zip(states, known, strict=True) if found is None]
+        measured = iter(self._all([self.point(s) for s in asked]))
+        return [
+            self._row(state, *(next(measured) if found is None else found))
+            for state, found in zip(states, known, strict=True)
+        ]
+
+    def measure(self, point: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Φ and ‖𝒢_η‖ at a point (with its lanes)."""
+        return self._all([point])[0]
+
+    def point(self, state: State) -> Any:
+        """x, flat."""
+        # By the class: to bind a method, equinox takes the module apart and together again.
+        return type(self.method.scheme).point(self.method.scheme, state.core.scheme)
+
+    def log(self, state: State) -> Any:
+        """The log of a scheme that judges, one number a lane."""
+        return jax.tree_util.tree_map(np.asarray, self.method.scheme.log(state.core.scheme))
+
+    def counts(self, state: State) -> Counts:
+        """What has been evaluated so far."""
+        counts = Counts(*state.counts.tolist())
+        if not self.measured:
+            return counts
+        more = self.method.scheme.spent(self.log(state), self.problem, self.geometry.x.size)
+        return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
+
+    def _measuring(self, points: str) -> Any:
+        return measurement(self.problem, self.geometry, self.method.scheme.step_size, points)
+
+    def _all(self, points: list[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Φ and ‖𝒢_η‖ at the points, at most a block of them."""
+        if self.block == 1:
+            return [_doubles(self._measurement(point)) for point in points]
+        padded = points + points[-1:] * (self.block - len(points))
+        objective, mapping = _doubles(self._measurement(np.stack(padded)))
+        return [(objective[i, ...], mapping[i, ...]) for i in range(len(points))]
+
+    def _judgement(self, state: State) -> tuple[np.ndarray, np.ndarray] | None:
+        """Φ and ‖𝒢_η‖ where the last refresh of a judging scheme was exact."""
+        if not self.measured or not state.epoch:
+            return None
+        log = self.log(state)
+        if not np.all(np.isfinite(log.objective)):
+            return None
+        return log.objective.astype(float), log.mapping.astype(float)
+
+    def _row(self, state: State, objective: Any, mapping: Any) -> Row:
+        epoch = state.epoch
+        log = self.log(state) if self.judged and epoch else None
+        same = np.full(np.shape(objective), self._step)
+        return {
+            "epoch": epoch,
+            **self.counts(state)._asdict(),
+            "seconds": float(state.seconds),
+            "objective": objective,
+            "gradient_mapping": mapping,
+            "step_size": same if log is None else log.step.astype(float),
+            "decision": np.zeros(np.shape(same), int) if log is None else log.decision,
+        }
+
+
+def _doubles(measured: tuple[Any, Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    objective, mapping, _ = measured
+    return np.asarray(objective, np.float64), np.asarray(mapping, np.float64)

@@ -158,7 +158,8 @@ def _effects(group: str) -> str:
     """What bends the line."""
     return {
         "n": "the rows leave the caches one after the other, so a gather waits longer",
-        "d": "the rows of a batch leave a second-level cache of 512 kB at d = 250 in float64",
+        "d": "the rows of a batch leave a second-level cache of 2 MB at d = 1,000 in float64; from "
+        "d = 8,000 on it is summed in pieces",
         "batch": "below, the fixed cost of a step shows",
         "p": "below, the fixed cost of a step shows",
         "seeds": "the fixed cost of a step is shared by the seeds",

@@ -19,7 +19,7 @@ def run(full: bool) -> Iterator[Row]:
     many, few = (vary(base, n=n, dtype="float32") for n in (10**7, 10**4))
     yield _row(
         "step with n = 10⁷ / with n = 10⁴, float32", many, few, seconds, most=2,
-        more="the small data lie in the cache, the large do not: each of 256 rows is a miss",
+        more="the small data lie in the cache; rows of the large are fetched from memory ahead",
     )  # fmt: skip
     double, single = (vary(base, d=1000, dtype=dtype) for dtype in ("float64", "float32"))
     yield _row("step at d = 1,000: float64 / float32", double, single, seconds, least=1.5)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc import engine, kernel
-from mvrc.sampling import _block_starts, _some_of_an_order
+from mvrc import engine, kernel, oracle
+from mvrc.sampling import Gathered, _block_starts, _some_of_an_order
 
 RNG = np.random.default_rng(0)
 DATA = RNG.standard_normal((200, 6))
@@ -126,6 +126,42 @@ def test_large_batches_and_many_seeds_are_tasks(marked, monkeypatch):
     engine._compile.cache_clear()
     solve()
     assert marked
+
+
+def test_kernels_can_be_switched_off(marked, monkeypatch):
+    monkeypatch.setenv("MVRC_KERNEL", "0")
+    solve()
+    assert not marked
+
+
+@pytest.mark.parametrize("rows", [10, 5000, 20_000])
+def test_a_constant_of_g_is_no_end(rows, marked):
+    """XLA would write a constant into the kernel, and then have no use for the argument."""
+    table = np.random.default_rng(1).standard_normal((rows, 6))
+    result = solve(lambda x, r: jnp.stack([r @ x, jnp.mean((table @ x) ** 2)]))
+    assert marked
+    mean = np.mean((table @ result.x) ** 2)
+    gain = float(np.mean(DATA @ result.x))
+    expected = mean - gain**2 - 0.1 * gain + 0.01 * np.abs(result.x).sum()
+    assert result.objective == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_batch_wider_than_a_piece(monkeypatch):
+    """A batch of more numbers than are held at once is summed in a few pieces, not row by row."""
+    lengths = []
+    original = Gathered.piece
+
+    def piece(self, start, length):
+        lengths.append(length)
+        return original(self, start, length)
+
+    monkeypatch.setattr(oracle, "_CHUNK", 12 * (6 + 6 + 2 * 2))
+    monkeypatch.setattr(Gathered, "piece", piece)
+    result = solve()
+    assert set(lengths) == {8}
+    monkeypatch.undo()
+    engine._compile.cache_clear()
+    np.testing.assert_allclose(result.x, solve().x, rtol=1e-12, atol=1e-14)
 
 
 def test_streams_and_random_outputs_fit(marked):

@@ -235,7 +235,7 @@ def _compile(
         program = jax.jit(epoch, donate_argnums=2 if spend else ())
         return program.lower(*signature.specs()).compile()
 
-    if lanes is not None or jax.default_backend() != "cpu":
+    if lanes is not None or not kernel.available():
         return compiled(alone=False), traced[-1]
     try:
         executable = compiled(alone=True)

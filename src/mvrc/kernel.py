@@ -8,6 +8,7 @@ with the mark below becomes one function of machine code. What that way cannot d
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from jax.extend import core
 
 _MARK = {"xla_cpu_small_call": "true", "inlineable": "false"}
 _PLAIN = {"xla_cpu_small_call": "false", "inlineable": "true"}
+
+_LARGE = 2**16  # numbers of an array that is not copied
 
 MOST = 2**20  # bytes of samples of a step; with more, tasks cost little and may share the cores
 
@@ -49,6 +52,11 @@ _CALLS = {
 _ALLOWED = _NUMBERS | _SHAPES | _SUMS | _DRAWS | _CALLS
 
 
+def available() -> bool:
+    """Whether programs are for the CPU, and kernels not switched off by MVRC_KERNEL=0."""
+    return jax.default_backend() == "cpu" and os.environ.get("MVRC_KERNEL") != "0"
+
+
 def loop(
     step: Callable[[Any, Any], Any], carry: Any, inputs: Any, length: int, always: Any
 ) -> tuple[Any, Any]:
@@ -77,7 +85,9 @@ def loop(
 
     if not fits:
         return steps(closed.consts, always, carry, inputs), True
-    return _marked(steps)(closed.consts, always, carry, inputs)
+    given = jax.tree_util.tree_map(lambda a: _hidden(a, always), (closed.consts, carry, inputs))
+    consts, carry, inputs = given
+    return _marked(steps)(consts, always, carry, inputs)
 
 
 def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,6 +105,19 @@ def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
             return jax.jit(steps)(*args)
 
     return run
+
+
+def _hidden(a: Any, always: Any) -> Any:
+    """The same array, of which XLA cannot know that it is a constant.
+
+    It would write a constant into the kernel, and not need the argument then. A large array that
+    is traced is one of the samples, no constant; it is not copied.
+    """
+    if isinstance(a, jax.core.Tracer) and a.size > _LARGE:
+        return a
+    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_hidden(jax.random.key_data(a), always))
+    return jnp.where(always, a, jnp.zeros_like(a))
 
 
 def _seen(args: Any) -> Any:

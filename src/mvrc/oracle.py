@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from mvrc.layout import Layout
 from mvrc.linearity import curved
 from mvrc.operators import Composed
-from mvrc.sampling import Samples, row_bytes
+from mvrc.sampling import Rows, Samples, row_bytes
 from mvrc.sharing import shared, two_points
 
 if TYPE_CHECKING:
@@ -385,8 +385,8 @@ def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
     """Σ part(piece) over the pieces of a batch, at most `rows` samples at a time."""
     if batch.size <= rows:
         return part(batch.piece(0, batch.size))
-    # A stream's draws depend on its pieces, so these stay as they are.
-    row = row_bytes(batch)
+    # Only rows in order are copied as one run; and a stream's draws depend on its pieces.
+    row = row_bytes(batch) if isinstance(batch, Rows) else 0
     most = max(1, _PIECE // row) if row else batch.size
     rows = min(max(rows // _PIECES, min(rows, 1024)), most)
     # Pieces without a rest where that can be had: `part` is then in the program only once.

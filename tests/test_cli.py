@@ -345,3 +345,14 @@ def test_ctrl_c_keeps_what_is_done(folder):
     again = json.loads(run(*args, made + 2, "--json").stdout)
     assert again["status"] == "EPOCHS" and again["epochs"] == made + 2
     assert len(rows(folder / "run" / "history.csv")) == made + 3
+
+
+@pytest.mark.parametrize(("given", "level"), [({}, "3"), ({"TF_CPP_MIN_LOG_LEVEL": "0"}, "0")])
+def test_the_log_of_xla_is_quiet_unless_it_is_asked_for(given, level):
+    """The level is set before JAX is imported, which has a default of its own."""
+    env = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"} | given
+    code = "import mvrc, os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == level

@@ -51,9 +51,9 @@ def run(full: bool) -> Iterator[Row]:
         )  # fmt: skip
     share = times[FLOOR].over(times[OFF])
     yield Row(
-        f"{EPOCHS} epochs, the products of their measurements by NumPy alone / all of the run",
+        f"{EPOCHS} epochs, the products of their measurements by NumPy alone / the run",
         share.best, "x",
-        note=f"{1e3 * times[FLOOR].best:.1f} ms: data @ x and its transpose for {EPOCHS + 1} points, "
+        note=f"{1e3 * times[FLOOR].best:.1f} ms: data @ x and its transpose, {EPOCHS + 1} points, "
         "one thread; a history cannot cost less, unless it is measured on a core that is idle",
     )  # fmt: skip
 

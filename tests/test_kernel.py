@@ -98,8 +98,38 @@ def test_xla_takes_the_mark():
 
 def test_what_a_kernel_cannot_hold_after_all_is_compiled_as_tasks(monkeypatch):
     tasks = without_kernel(monkeypatch, sorted_moments)
+    asked = []
+    original = engine.run_epoch
+
+    def run_epoch(*args):
+        asked.append(args[-1])
+        return original(*args)
+
     monkeypatch.setattr(kernel, "_fits", lambda jaxpr: True)
+    monkeypatch.setattr(engine, "run_epoch", run_epoch)
     np.testing.assert_array_equal(solve(sorted_moments).x, tasks.x)
+    assert asked == [True, False]  # a kernel, then tasks
+
+
+def test_arrays_without_numbers_and_full_passes_are_tasks(marked):
+    data = {"a": DATA, "b": np.empty((200, 0))}
+    problem = mvrc.Composition(lambda x, r: moments(x, r["a"]), variance, data)
+    assert np.isfinite(mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=1).objective)
+    whole = mvrc.Composition(moments, variance, DATA)
+    mvrc.minimize(whole, np.full(6, 0.3), "fista", epochs=1)
+    assert not marked
+
+
+def test_a_large_x_of_zeros_is_no_end(marked):
+    """Katyusha's average starts from zeros, which XLA knows."""
+    d = 70_000
+    problem = mvrc.Composition(
+        lambda x, i: x[:2] * i, lambda y: jnp.sum(y**2), np.arange(1.0, 21.0)
+    )
+    method = mvrc.Katyusha(step_size=1e-4, batch_size=1, period=4)
+    result = mvrc.minimize(problem, np.ones(d), method, epochs=2)
+    assert marked
+    assert np.isfinite(result.objective)
 
 
 def test_an_argument_without_use_is_no_end():
@@ -156,6 +186,7 @@ def test_a_batch_wider_than_a_piece(monkeypatch):
         return original(self, start, length)
 
     monkeypatch.setattr(oracle, "_CHUNK", 12 * (6 + 6 + 2 * 2))
+    monkeypatch.setattr(oracle, "_PIECE", 6 * 8)
     monkeypatch.setattr(Gathered, "piece", piece)
     result = solve()
     assert set(lengths) == {8}
@@ -189,7 +220,12 @@ def test_blocks_of_many_are_uniform_and_different():
     assert ((seen[~np.eye(20, dtype=bool)] - expected) ** 2 / expected).sum() < 500
 
 
-def test_starts_of_blocks_stay_in_range_at_the_largest_counts():
-    starts = np.asarray(_block_starts(jax.random.key(0), 1000, 2, 2**31 - 1))
+def test_blocks_do_not_overlap_where_a_sum_of_two_rows_exceeds_32_bits():
+    """On the circle of rows all starts are whole blocks apart, over the seam plus the rest of 4."""
+    count, size = 1_500_000_001, 7
+    starts = np.asarray(_block_starts(jax.random.key(0), 1000, size, count)).astype(np.int64)
     assert starts.min() >= 0
+    assert starts.max() < count
+    apart = (starts - starts[0]) % count % size
+    assert set(apart) <= {0, count % size}
     assert len(set(starts)) == 1000

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Int, UInt32
 
 from mvrc import kernel, precision
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
-from mvrc.sampling import Samples, Sizes, key_bits, row_bytes
+from mvrc.sampling import Samples, Sizes, key_bits
 from mvrc.split import Static, join, split
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def run_epoch(
     carry, seen = (state, estimate, output, pool), True
     if steps:
         inputs = (tickets, None if picks is None else picks[made:])
-        if alone and _small(problem, method):
+        if alone and _small(problem, geometry, method):
             carry, seen = kernel.loop(step, carry, inputs, steps, core.epoch >= 0)
         else:
             carry, _ = jax.lax.scan(lambda c, given: (step(c, given), None), carry, inputs, steps)
@@ -303,14 +303,13 @@ def _plan(
     return tickets, lambda ticket: {role: openers[role](t) for role, t in ticket.items()}
 
 
-def _small(problem: Composition, method: Method) -> bool:
-    """Whether the samples of a step are so few that it may be a kernel."""
-    total = 0
+def _small(problem: Composition, geometry: Geometry, method: Method) -> bool:
+    """Whether the samples of a step are so few that it may be a kernel; a full pass never is."""
+    numbers = 0
     for role in method.estimator.roles(problem.two_level):
-        source = problem.outer_source if role == "outer" else problem.inner_source
-        assert source is not None
-        total += _size(method.batch, role) * row_bytes(source.everything())
-    return total <= kernel.MOST
+        each = geometry.outer_sample if role == "outer" else geometry.inner_sample
+        numbers += _size(method.batch, role) * each
+    return 0 < numbers * geometry.x.dtype.itemsize <= kernel.MOST
 
 
 def _size(sizes: Sizes, role: str) -> int:

@@ -69,7 +69,9 @@ def loop(
     first = jax.tree_util.tree_map(lambda a: a[0], inputs)
     closed, shape = jax.make_jaxpr(step, return_shape=True)(carry, first)
     structure = jax.tree_util.tree_structure(shape)
-    fits = _fits(closed.jaxpr)
+    arrays = jax.tree_util.tree_leaves((closed.consts, carry, inputs))
+    # XLA does without an array that has no numbers, and then without the argument: see `_seen`.
+    fits = _fits(closed.jaxpr) and all(a.size for a in arrays)
 
     def steps(consts: Any, always: Any, carry: Any, inputs: Any) -> Any:
         traced = core.jaxpr_as_fun(core.ClosedJaxpr(closed.jaxpr, consts))
@@ -85,8 +87,8 @@ def loop(
 
     if not fits:
         return steps(closed.consts, always, carry, inputs), True
-    given = jax.tree_util.tree_map(lambda a: _hidden(a, always), (closed.consts, carry, inputs))
-    consts, carry, inputs = given
+    consts = [c if _is_data(c) else _hidden(c, always) for c in closed.consts]
+    carry, inputs = jax.tree_util.tree_map(lambda a: _hidden(a, always), (carry, inputs))
     return _marked(steps)(consts, always, carry, inputs)
 
 
@@ -110,14 +112,20 @@ def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
 def _hidden(a: Any, always: Any) -> Any:
     """The same array, of which XLA cannot know that it is a constant.
 
-    It would write a constant into the kernel, and not need the argument then. A large array that
-    is traced is one of the samples, no constant; it is not copied.
+    It would write a constant into the kernel, and not need the argument then: see `_seen`.
     """
-    if isinstance(a, jax.core.Tracer) and a.size > _LARGE:
-        return a
     if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(_hidden(jax.random.key_data(a), always))
+        data = _hidden(jax.random.key_data(a), always)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
     return jnp.where(always, a, jnp.zeros_like(a))
+
+
+def _is_data(a: Any) -> bool:
+    """Whether an array that a step closes over is so large that it must be the samples.
+
+    They are arguments of the whole program, so no constants, and are not copied.
+    """
+    return isinstance(a, jax.core.Tracer) and a.size > _LARGE
 
 
 def _seen(args: Any) -> Any:
@@ -129,8 +137,7 @@ def _seen(args: Any) -> Any:
     count = jnp.int32(0)
     for a in jax.tree_util.tree_leaves(args):
         a = jax.random.key_data(a) if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a
-        if a.size:
-            count += (a[(0,) * a.ndim] != 0).astype(jnp.int32)
+        count += (a[(0,) * a.ndim] != 0).astype(jnp.int32)
     return count >= 0
 
 

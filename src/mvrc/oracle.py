@@ -29,9 +29,9 @@ Vector = Float[Array, "..."]
 Pullback = Callable[[Vector], Vector]
 Pullbacks = Callable[[Vector, Vector], Vector]
 
-# A batch of more than about this many numbers (32 MiB in float64) is summed in pieces, of a
-# sixteenth of that and of at most 256 kB of data: they fit the cache, and are copied there by one
-# thread, as XLA splits larger copies, whose parts then wait for each other at every piece.
+# A batch of more than about this many numbers (32 MiB in float64) is summed in pieces of about a
+# sixteenth of that. Those of rows in order have at most 256 kB of data: they fit the cache, and are
+# copied there by one thread, as XLA splits larger copies, whose parts then wait for each other.
 _CHUNK = 2**22
 _PIECES = 16
 _PIECE = 2**18
@@ -388,9 +388,10 @@ def _sum(batch: Samples, part: Callable[[Any], Any], rows: int) -> Any:
     # Only rows in order are copied as one run; and a stream's draws depend on its pieces.
     row = row_bytes(batch) if isinstance(batch, Rows) else 0
     most = max(1, _PIECE // row) if row else batch.size
+    limit = min(rows, most)
     rows = min(max(rows // _PIECES, min(rows, 1024)), most)
     # Pieces without a rest where that can be had: `part` is then in the program only once.
-    even = [d for d in range(max(1, rows // 2), min(2 * rows, most) + 1) if batch.size % d == 0]
+    even = [d for d in range(max(1, rows // 2), min(2 * rows, limit) + 1) if batch.size % d == 0]
     rows = min(even, key=lambda d: abs(d - rows), default=rows)
     count, rest = divmod(batch.size, rows)
 

@@ -162,12 +162,13 @@ def _gathered(chosen: Int[Array, " size"], data: Any) -> Any:
     """
     few = jax.tree_util.tree_map(lambda a: jnp.zeros((len(chosen), *a.shape[1:]), a.dtype), data)
     leaves = jax.tree_util.tree_leaves(data)
-    seen = sum(_touched(chosen, a) for a in leaves if a.nbytes > _CACHE) + chosen[0]
-    return jax.lax.cond(seen >= 0, lambda: _take(chosen, data), lambda: few)
+    touched = sum(_touched(chosen, a) for a in leaves if a.nbytes > _CACHE)
+    always = (chosen[0] >= 0) & (touched >= 0)
+    return jax.lax.cond(always, lambda: _take(chosen, data), lambda: few)
 
 
 def _touched(chosen: Int[Array, " size"], a: Array) -> Any:
-    """A count that needs a number of every cache line of the rows, so that they are fetched.
+    """A count that needs a number of the rows' first cache lines, so that they are fetched.
 
     Memory is asked for many of these at once, for rows that are copied for a few only.
     """
@@ -213,7 +214,7 @@ class Block(Samples):
     count: int  # rows in all
 
     def piece(self, start: Any, length: int) -> Any:
-        start = (self.first + start) % self.count
+        start = _turned(self.first, start, self.count)
         if self.count % self.size == 0 and length == self.size:
             return Rows(self.data, self.count).piece(start, length)
 
@@ -238,7 +239,7 @@ class Block(Samples):
         return jax.tree_util.tree_map(lambda a: wrapped(start, a), self.data)
 
     def indices(self) -> Int[Array, " size"]:
-        return (self.first + jnp.arange(self.size, dtype=jnp.int32)) % self.count
+        return _turned(self.first, jnp.arange(self.size, dtype=jnp.int32), self.count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -361,7 +362,7 @@ def _block_starts(key: Any, steps: int, size: int, count: int) -> Int[Array, " s
         words = jax.random.bits(key, (passes, blocks), jnp.uint32)  # sorted: a random order
         starts = jnp.argsort(words, axis=1).astype(jnp.int32) * size
     if count % size:
-        starts = (starts + _indices(jax.random.fold_in(key, 1), (passes, 1), count)) % count
+        starts = _turned(starts, _indices(jax.random.fold_in(key, 1), (passes, 1), count), count)
     return starts.reshape(-1)[:steps]
 
 
@@ -389,6 +390,10 @@ def _some_of_an_order(key: Any, places: int, count: int) -> Int[Array, " places"
         cipher(jnp.arange(places, dtype=jnp.uint32)),
     )
     turn = _indices(jax.random.fold_in(key, 2), (1,), count)
-    # In 32 bits the sum of both may be too large, the difference of one to the rest is not.
-    rest = number.astype(jnp.int32) - (count - turn)
+    return _turned(number.astype(jnp.int32), turn, count)
+
+
+def _turned(number: Any, turn: Any, count: int) -> Any:
+    """(number + turn) mod count of two numbers below it, whose sum may be too large for 32 bits."""
+    rest = number - (count - turn)
     return jnp.where(rest < 0, rest + count, rest)

@@ -111,7 +111,7 @@ def _axis(ax: Any, group: str, found: dict[str, list[Measured]]) -> None:
     low, high = ax.get_ylim()
     low = 10 ** np.floor(np.log10(low))
     ax.set_ylim(low, high * (high / low) ** 0.5)  # room for the legend
-    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
     ax.yaxis.set_minor_formatter("")
     ax.legend(fontsize=7, frameon=False, loc="upper left")
 

@@ -14,7 +14,7 @@ from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.split import Static, join, split
 
-# A product with sixteen vectors costs as much as with four: the samples are read once.
+# The samples are read once for all points: sixteen took four times as long as one.
 BLOCK = 16
 ROOM = 2**25  # numbers that a block may hold at most, 256 MiB in float64
 

@@ -7,6 +7,8 @@ from mvrc.methods import ASCGD as ASCGD
 from mvrc.methods import ASCPG as ASCPG
 from mvrc.methods import CIVR as CIVR
 from mvrc.methods import CSAGA as CSAGA
+from mvrc.methods import CSVRG1 as CSVRG1
+from mvrc.methods import CSVRG2 as CSVRG2
 from mvrc.methods import FISTA as FISTA
 from mvrc.methods import METHODS as METHODS
 from mvrc.methods import MVRC as MVRC
@@ -14,6 +16,7 @@ from mvrc.methods import NASA as NASA
 from mvrc.methods import SARAHC as SARAHC
 from mvrc.methods import SCGD as SCGD
 from mvrc.methods import SCSC as SCSC
+from mvrc.methods import SMVR as SMVR
 from mvrc.methods import STORM as STORM
 from mvrc.methods import VRSCPG as VRSCPG
 from mvrc.methods import Auto as Auto

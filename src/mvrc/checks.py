@@ -69,6 +69,13 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return int(number)
 
 
+def boolean(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {shown(value)}.")
+    return bool(value)
+
+
 def seed(name: str, value: Any) -> int:
     """What a random key is made from."""
     number = whole(name, value, least=0)

@@ -44,7 +44,7 @@ class Core(NamedTuple):
     estimator: Any  # the estimator's NamedTuple
     epoch: Int[Array, ""]  # epochs made
     key: UInt32[Array, 2]  # of the whole run
-    output: Reservoir | None  # zₜ over the whole run, when the random output is wanted
+    output: Reservoir | None  # zₜ of the run, when the random output is wanted; see _restarted
     restart: Reservoir | None  # zₜ since the last restart, when restarts are random
 
 
@@ -116,11 +116,11 @@ def run_epoch(
     """
     scheme, estimator = method.scheme, method.estimator
     keys = _keys(core, core.epoch + 1)
-    state, pool = _restarted(method, core)
+    state, output, pool = _restarted(method, core)
     state = scheme.begin(state)
     picking = core.output is not None or core.restart is not None
     picks = jax.random.uniform(keys["pick"], (method.steps, 2)) if picking else None
-    estimate, output, counts, made = core.estimator, core.output, Counts(), 0
+    estimate, counts, made = core.estimator, Counts(), 0
     if estimator.refreshes:
         oracle = Oracle(problem, geometry, _large(problem, method, keys))
         estimate = estimator.refresh(oracle, scheme.anchor(state))
@@ -282,11 +282,15 @@ def _keys(core: Core, number: Any) -> dict[str, Any]:
 
 
 def _large(problem: Composition, method: Method, keys: dict[str, Any]) -> dict[str, Samples | None]:
-    """The batches of a refresh; A and A' are one when both are everything."""
+    """The batches of a refresh; A and A' are one when both are everything, or no A' is drawn."""
     inner, outer, sizes = problem.inner_source, problem.outer_source, method.refresh
     values = inner.large(keys["refresh values"], sizes.values)
     both = problem.n is not None and sizes.values is None and sizes.jacobians is None
-    jacobians = values if both else inner.large(keys["refresh jacobians"], sizes.jacobians)
+    jacobians: Samples | None = values
+    if "jacobians" not in method.estimator.roles(problem.two_level):
+        jacobians = None
+    elif not both:
+        jacobians = inner.large(keys["refresh jacobians"], sizes.jacobians)
     last = None if outer is None else outer.large(keys["refresh outer"], sizes.outer)
     return {"values": values, "jacobians": jacobians, "outer": last}
 
@@ -316,19 +320,27 @@ def _size(sizes: Sizes, role: str) -> int:
     return getattr(sizes, role)
 
 
-def _restarted(method: Method, core: Core) -> tuple[Any, Reservoir | None]:
-    """The iterates at the start of an epoch, restarted when it is time."""
+def _restarted(method: Method, core: Core) -> tuple[Any, Reservoir | None, Reservoir | None]:
+    """Iterates and reservoirs at the start of an epoch, restarted when it is time.
+
+    With random restarts the random output is of the last run alone (Theorems 3 and 4).
+    """
     kind, every = method.scheme.restarts()
     if kind == "never":
-        return core.scheme, core.restart
+        return core.scheme, core.output, core.restart
     due = (core.epoch % every == 0) & (core.epoch > 0)
     point = method.scheme.point(core.scheme) if core.restart is None else core.restart.point
     fresh = method.scheme.start(point)
     state = jax.tree_util.tree_map(lambda a, b: jnp.where(due, a, b), fresh, core.scheme)
-    pool = core.restart
-    if pool is not None:
-        pool = pool._replace(offered=jnp.where(due, 0, pool.offered))
-    return state, pool
+    if core.restart is None:
+        return state, core.output, None
+    return state, _emptied(core.output, due), _emptied(core.restart, due)
+
+
+def _emptied(reservoir: Reservoir | None, due: Any) -> Reservoir | None:
+    if reservoir is None:
+        return None
+    return reservoir._replace(offered=jnp.where(due, 0, reservoir.offered))
 
 
 def _offer_both(output: Any, pool: Any, point: Vector, pick: Any) -> tuple[Any, Any]:

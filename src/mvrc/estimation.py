@@ -130,8 +130,9 @@ def estimate_constants(
     Each is the largest value seen at random points and pairs in the ball: an estimate from below,
     which grows with `samples`. Multiply by a margin before trusting a guarantee to it.
 
-    l_g = max ‖gᵢ'‖, L_g = max ‖gᵢ'(x) − gᵢ'(x')‖/‖x − x'‖ (spectral norms), l_f and L_f likewise
-    for ∇fₖ at the inner values met; σ_g², σ_g'² (Frobenius), σ_f'² the largest variances.
+    l_g = max ‖gᵢ'‖ (spectral), L_g = max ‖gᵢ'(x) − gᵢ'(x')‖_F/‖x − x'‖ (Frobenius: the variance of
+    a mean of Jacobians is the mean of the variances in that norm alone), l_f and L_f likewise for
+    ∇fₖ at the inner values met; σ_g², σ_g'² (Frobenius), σ_f'² the largest variances.
 
     Args:
         problem: the composition.
@@ -188,7 +189,7 @@ def _bounds(
         here, there = points[i], points[(i + 1) % _POINTS]
         (value, jacobian), (other_value, other) = at(here), at(there)
         slope = jnp.max(_spectral(jacobian))
-        bend = jnp.max(_spectral(jacobian - other)) / jnp.linalg.norm(here - there)
+        bend = jnp.max(_frobenius(jacobian - other)) / jnp.linalg.norm(here - there)
         spread = _variance(value), _variance(jacobian.reshape(batch.size, -1))
         return slope, bend, *spread, jnp.mean(value, 0), jnp.mean(other_value, 0)
 
@@ -228,6 +229,10 @@ def _subsample(source: Source, key: Any, size: int) -> Samples:
 
 def _spectral(matrices: Any) -> Any:
     return jnp.linalg.norm(matrices, ord=2, axis=(-2, -1))
+
+
+def _frobenius(matrices: Any) -> Any:
+    return jnp.linalg.norm(matrices, axis=(-2, -1))
 
 
 def _variance(rows: Any) -> Any:

@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mvrc.layout import Layout
-from mvrc.linearity import curved
 from mvrc.operators import Composed
 from mvrc.sampling import Rows, Samples, row_bytes
 from mvrc.sharing import shared, two_points
+from mvrc.structure import Structure
 
 if TYPE_CHECKING:
     from mvrc.problem import Composition
@@ -50,17 +50,18 @@ class Counts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """Layouts of x and y, and the number of elements of one sample; hashable, static."""
+    """Layouts of x and y, the elements of one sample, the structure of g'; hashable, static."""
 
     x: Layout
     y: Layout
     inner_sample: int
     outer_sample: int
+    jacobian: Structure  # of g'
     lanes: int = 1  # runs side by side, each with a state of its own
 
     def inner_rows(self, matrix: bool) -> int:
         """Rows of an inner chunk."""
-        passes = min(self.x.size, self.y.size) if matrix else 1
+        passes = self.jacobian.passes if matrix else 1
         # A pass a row of a large Jacobian: twice as fast where the pieces fit the cache.
         chunk = _CHUNK // 32 if passes > 64 else _CHUNK
         return max(1, chunk // (self.inner_sample + self.x.size + self.y.size * (1 + passes)))
@@ -72,6 +73,8 @@ class Geometry:
 
 class Oracle:
     """Evaluations of one problem on named batches, with their count.
+
+    A Jacobian is what `Geometry.jacobian` keeps of the p × d matrix; `pull` multiplies by it.
 
     Args:
         problem: the composition.
@@ -98,15 +101,15 @@ class Oracle:
         total = _sum(batch, lambda s: self._inner_sum(point, s), self.geometry.inner_rows(False))
         return total / batch.size
 
-    def jacobian(self, point: Vector, batch: Samples) -> Float[Array, "p d"]:
-        """g'_A(point), p × d."""
+    def jacobian(self, point: Vector, batch: Samples) -> Float[Array, "rows d"]:
+        """g'_A(point)."""
         self._count(inner_jacobians=batch.size)
         rows = self.geometry.inner_rows(True)
         return _sum(batch, lambda s: self._value_and_jacobian(point, s)[1], rows) / batch.size
 
     def values_and_jacobian(
         self, point: Vector, batch: Samples, jacobian_batch: Samples | None = None
-    ) -> tuple[Vector, Float[Array, "p d"]]:
+    ) -> tuple[Vector, Float[Array, "rows d"]]:
         """g_A(point) and g'_A'(point), in one pass when A' is A (or not given)."""
         if jacobian_batch is not None and jacobian_batch is not batch:
             return self.values(point, batch), self.jacobian(point, jacobian_batch)
@@ -131,20 +134,27 @@ class Oracle:
             return total / batch.size, lambda u: pull(u / batch.size)[0]
         if chosen is batch and self.geometry.y.size <= _FEW:
             value, jacobian = self.values_and_jacobian(point, batch)
-            return value, lambda u: u @ jacobian
+            return value, lambda u: self.pull(jacobian, u)
         return self.values(point, batch), lambda u: self.pullback(point, chosen, u)
 
     def changes(
-        self, new: Vector, old: Vector, batch: Samples, jacobian_batch: Samples, keep: Any = 1
-    ) -> tuple[Vector, Float[Array, "p d"]]:
+        self,
+        new: Vector,
+        old: Vector,
+        batch: Samples,
+        jacobian_batch: Samples,
+        keep: Any = 1,
+        keep_jacobian: Any = None,
+    ) -> tuple[Vector, Float[Array, "rows d"]]:
         """g_A(new) − keep·g_A(old) and g'_A'(new) − keep·g'_A'(old), in one pass for both points.
 
-        Rows of g' that do not depend on x are gone from the difference without being evaluated;
-        the counts are those of the rule all the same.
+        `keep` may be another number for the Jacobian. Rows of g' that do not depend on x are gone
+        from the difference without being evaluated; the counts are those of the rule all the same.
         """
+        keeps = keep, keep if keep_jacobian is None else keep_jacobian
         self._count(inner_jacobians=2 * jacobian_batch.size)
         rows = self.geometry.inner_rows(True)
-        sums = _sum(jacobian_batch, lambda s: self._change(new, old, s, keep), rows)
+        sums = _sum(jacobian_batch, lambda s: self._change(new, old, s, *keeps), rows)
         moved, change = (part / jacobian_batch.size for part in sums)
         if jacobian_batch is not batch:
             return self._value_change(new, old, batch, keep), change
@@ -175,6 +185,10 @@ class Oracle:
             moved = self._value_change(new, old, batch, keep)
         return moved, lambda u, w: pull(u / size, -w / size)
 
+    def pull(self, jacobian: Float[Array, "rows d"], u: Vector) -> Vector:
+        """Jᵀu for what is kept of a Jacobian J."""
+        return self.geometry.jacobian.pull(jacobian, u)
+
     def pullback(self, point: Vector, batch: Samples, cotangent: Vector) -> Vector:
         """g'_A(point)ᵀ cotangent."""
         self._count(inner_jacobians=batch.size)
@@ -188,13 +202,13 @@ class Oracle:
         matrix = self.problem.inner_jacobian is not None
         return _sum(batch, part, self.geometry.inner_rows(matrix)) / batch.size
 
-    def each(self, point: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s p d"]]:
+    def each(self, point: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s rows d"]]:
         """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
         self._count(inner_values=batch.size, inner_jacobians=batch.size)
         samples = batch.piece(0, batch.size)
         return jax.vmap(self._one, (None, 0))(point, samples)
 
-    def each_at(self, points: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s p d"]]:
+    def each_at(self, points: Vector, batch: Samples) -> tuple[Vector, Float[Array, "s rows d"]]:
         """The same with a point of its own for every sample."""
         self._count(inner_values=batch.size, inner_jacobians=batch.size)
         return jax.vmap(self._one)(points, batch.piece(0, batch.size))
@@ -257,7 +271,7 @@ class Oracle:
         first `pieces` pieces, a number that may be traced.
         """
         everything, outer = batches
-        jacobian = self.jacobian(point, everything)
+        jacobian = self.geometry.jacobian.expand(self.jacobian(point, everything))
 
         def bend_outside(column: Vector) -> Vector:
             return jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (column,))[1]
@@ -305,32 +319,41 @@ class Oracle:
         return jnp.sum(jax.vmap(self._inner, (None, 0))(point, samples), axis=0)
 
     def _value_and_jacobian(self, point: Vector, samples: Any) -> tuple[Vector, Vector]:
-        """Sums over the samples, by p reverse or d forward passes, whichever is fewer."""
-        p, d = self.geometry.y.size, self.geometry.x.size
-        if self.problem.inner_jacobian is not None:
+        """Sums over the samples, by as few passes as the structure of g' allows."""
+        structure = self.geometry.jacobian
+        if structure.written:
             each = jax.vmap(self._written_jacobian, (None, 0))(point, samples)
             return self._inner_sum(point, samples), jnp.sum(each, axis=0)
-        if p <= d:
+        seeds = structure.seeds().astype(point.dtype)
+        if structure.columns is None:
             value, pull = jax.vjp(lambda x: self._inner_sum(x, samples), point)
-            return value, jax.vmap(pull)(jnp.eye(p, dtype=value.dtype))[0]
+            return value, jax.vmap(pull)(seeds)[0]
         value, push = jax.linearize(lambda x: self._inner_sum(x, samples), point)
-        return value, jax.vmap(push, out_axes=1)(jnp.eye(d, dtype=point.dtype))
+        return value, structure.from_columns(jax.vmap(push)(seeds))
 
-    def _change(self, new: Vector, old: Vector, samples: Any, keep: Any) -> tuple[Any, Any]:
-        """Sums over the samples of g(new) − keep·g(old) and g'(new) − keep·g'(old)."""
-        p, d = self.geometry.y.size, self.geometry.x.size
-        together = self._together(new, old, samples, keep) if p <= d else None
+    def _change(
+        self, new: Vector, old: Vector, samples: Any, keep: Any, keep_jacobian: Any
+    ) -> tuple[Any, Any]:
+        """Sums over the samples of g(new) − keep·g(old), and of g' likewise."""
+        structure = self.geometry.jacobian
+        exact = isinstance(
+            keep_jacobian, int
+        )  # 1: what does not depend on x is gone from the difference
+        moving = np.array(structure.moving) | (not exact)
+        if not moving.any():
+            moved = self._inner_sum(new, samples) - keep * self._inner_sum(old, samples)
+            return moved, jnp.zeros((structure.rows, structure.d), new.dtype)
+        together = None
+        if structure.columns is None:
+            together = self._together(new, old, samples, keep)
         if together is not None:
             moved, pull = together
-            chosen = self._curved(new, samples, keep)
-            rows = jax.vmap(lambda e: pull(e, -keep * e))(np.eye(p, dtype=moved.dtype)[chosen])
-            if chosen.all():
-                return moved, rows
-            places = np.where(chosen, np.cumsum(chosen) - 1, len(rows))  # the last: a row of zeros
-            return moved, jnp.pad(rows, ((0, 1), (0, 0)))[places]
+            seeds = structure.seeds()[moving].astype(moved.dtype)
+            rows = jax.vmap(lambda e: pull(e, -keep_jacobian * e))(seeds)
+            return moved, _placed(rows, moving)
         first, new_jacobian = self._value_and_jacobian(new, samples)
         second, old_jacobian = self._value_and_jacobian(old, samples)
-        return first - keep * second, new_jacobian - keep * old_jacobian
+        return first - keep * second, new_jacobian - keep_jacobian * old_jacobian
 
     def _value_change(self, new: Vector, old: Vector, batch: Samples, keep: Any) -> Vector:
         """g_A(new) − keep·g_A(old)."""
@@ -349,16 +372,8 @@ class Oracle:
         (first, second), pulls = both
         return first - keep * second, lambda u, w: pulls((u, w))[0]
 
-    def _curved(self, point: Vector, samples: Any, keep: Any) -> Any:
-        """Which rows are left in g'(new) − keep·g'(old): with keep = 1, those that depend on x."""
-        if not isinstance(keep, int):
-            return np.ones(self.geometry.y.size, bool)
-        return curved(self._inner, point, jax.tree_util.tree_map(lambda a: a[0], samples))
-
     def _one(self, point: Vector, sample: Any) -> tuple[Vector, Vector]:
         """g and g' of one sample."""
-        if self.problem.inner_jacobian is not None:
-            return self._inner(point, sample), self._written_jacobian(point, sample)
         single = jax.tree_util.tree_map(lambda a: a[None], sample)
         return self._value_and_jacobian(point, single)
 
@@ -368,6 +383,14 @@ class Oracle:
         geometry = self.geometry
         tree = self.problem.inner_jacobian(geometry.x.unflatten(point), sample)
         return jacobian_matrix(tree, geometry)
+
+
+def _placed(rows: Vector, chosen: np.ndarray) -> Vector:
+    """The rows where they were chosen, zeros elsewhere."""
+    if chosen.all():
+        return rows
+    places = np.where(chosen, np.cumsum(chosen) - 1, len(rows))  # the last: a row of zeros
+    return jnp.pad(rows, ((0, 1), (0, 0)))[places]
 
 
 def jacobian_matrix(tree: Any, geometry: Geometry) -> Float[Array, "p d"]:

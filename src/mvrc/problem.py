@@ -13,6 +13,8 @@ from mvrc.layout import Layout
 from mvrc.oracle import Geometry, jacobian_matrix
 from mvrc.regularizers import Regularizer, Zero
 from mvrc.sampling import SAMPLING, Source, Stream
+from mvrc.split import split
+from mvrc.structure import Structure, dense, specs, structure
 
 
 class Composition(eqx.Module):
@@ -140,11 +142,13 @@ class Composition(eqx.Module):
             inputs.check_outer(inputs.shape_of("outer(y, sample)", self.outer, y, outer_sample))
         else:
             inputs.check_outer(inputs.shape_of("outer(y)", self.outer, y))
+        flat = Layout.of(y, layout.dtype)
         geometry = Geometry(
             x=layout,
-            y=Layout.of(y, layout.dtype),
+            y=flat,
             inner_sample=inputs.elements(inner_sample),
             outer_sample=inputs.elements(outer_sample),
+            jacobian=self._structure(layout, flat, inner_sample),
         )
         if self.inner_jacobian is not None:
             self._check_jacobian(shape, inner_sample, geometry)
@@ -174,6 +178,14 @@ class Composition(eqx.Module):
         from mvrc.derivatives import check
 
         return check(self, x, seed)
+
+    def _structure(self, x: Layout, y: Layout, sample: Any) -> Structure:
+        if self.inner_jacobian is not None:
+            return dense(y.size, x.size, written=True)
+        numbers, static = split(self.inner, x.dtype)
+        treedef = jax.tree_util.tree_structure(sample)
+        one = (treedef, specs(sample))
+        return structure(static, specs(numbers), x, y, one, precision.wide())
 
     def _check_jacobian(self, x: Any, sample: Any, geometry: Geometry) -> None:
         got = inputs.shape_of("inner_jacobian(x, sample)", self.inner_jacobian, x, sample)

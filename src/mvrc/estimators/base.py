@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,10 +13,12 @@ from mvrc.sampling import Samples
 
 JACOBIANS = ("auto", "matrix", "free")
 
-# "auto" keeps the p × d matrix up to this many rows. It takes min(p, d) passes a point. With one
-# row both forms cost the same, and the matrix has less noise where g is affine; from two rows on
-# the matrix-free step is faster (docs/performance.md).
-MATRIX_ROWS = 1
+# "auto" is the matrix, as the methods' own papers have it, up to so many numbers kept and so many
+# passes through g for a Jacobian (`Geometry.jacobian` counts both). A pass costs about one
+# evaluation of g; the embedding of 300 points, with 600 passes and 720,000 numbers, takes nine
+# times as long with the matrix (docs/performance.md).
+MATRIX_ENTRIES = 2**18
+MATRIX_PASSES = 64
 
 
 class Estimator(eqx.Module):
@@ -46,20 +49,34 @@ class Estimator(eqx.Module):
         """The estimate v."""
 
 
-def keeps_matrix(jacobian: str, geometry: Geometry) -> bool:
-    """Whether the Jacobian is kept as a p × d matrix."""
-    if jacobian == "auto":
-        return geometry.y.size <= MATRIX_ROWS
-    return jacobian == "matrix"
+def chosen(estimator: Estimator, geometry: Geometry) -> tuple[Estimator, tuple[str, ...]]:
+    """The estimator with "matrix" or "free" for "auto", and a sentence if it is free."""
+    if getattr(estimator, "jacobian", None) != "auto":
+        return estimator, ()
+    found = geometry.jacobian
+    if found.entries <= MATRIX_ENTRIES and found.passes <= MATRIX_PASSES:
+        return dataclasses.replace(estimator, jacobian="matrix"), ()  # type: ignore[call-arg]
+    return dataclasses.replace(estimator, jacobian="free"), (  # type: ignore[call-arg]
+        f"The Jacobian of g, {found.p:,} × {found.d:,}, takes {found.passes:,} passes and "
+        f"{found.entries:,} numbers, beyond the {MATRIX_PASSES} passes and {MATRIX_ENTRIES:,} "
+        f"numbers up to which it is kept: the matrix-free form of the estimator is used, which is "
+        f"not that of the papers and has no theorem; jacobian='matrix' keeps the matrix.",
+    )
 
 
 def three_batches(oracle: Oracle) -> tuple[Samples, Samples, Samples | None]:
-    """A, A' and B.
-
-    B is None with one outer function; A' is A then, and where the estimator draws no A'.
-    """
+    """A, A' and B: A' is A where the estimator draws none, B None with one outer function."""
     a = oracle.batch("values")
     assert a is not None
-    if not oracle.two_level:
-        return a, a, None
     return a, oracle.batch("jacobians") or a, oracle.batch("outer")
+
+
+def batch_names(two_level: bool, jacobian: str) -> tuple[str, ...]:
+    """The draws of an estimator that keeps the Jacobian, or only its product with ∇f.
+
+    With one outer function A' = A, as in Algorithm 1, if the matrix is kept. Matrix-free, A' is
+    drawn apart: g'_Aᵀ∇f(g̃), where g̃ contains g_A, is biased, and the bias adds up.
+    """
+    if two_level:
+        return "values", "jacobians", "outer"
+    return ("values", "jacobians") if jacobian == "free" else ("values",)

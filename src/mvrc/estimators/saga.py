@@ -23,9 +23,9 @@ class SagaState(NamedTuple):
     """The tables with their running means, and the estimate at the last query point."""
 
     values: Vector  # gⱼ(αⱼ), n × p; or the points αⱼ themselves, n × d
-    jacobians: Vector | None  # gⱼ'(αⱼ), n × p × d; None when points are kept
+    jacobians: Vector | None  # gⱼ'(αⱼ), n × rows × d; None when points are kept
     mean_value: Vector  # Y = mean gⱼ(αⱼ)
-    mean_jacobian: Float[Array, "p d"]  # Z = mean gⱼ'(αⱼ)
+    mean_jacobian: Float[Array, "rows d"]  # Z = mean gⱼ'(αⱼ)
     outer: Vector | None  # ∇fⱼ(βⱼ), N × p; None for one outer function
     mean_outer: Vector | None  # W = mean ∇fⱼ(βⱼ)
     gradient: Vector  # zᵀw
@@ -42,14 +42,19 @@ class Saga(Estimator):
     pass at x₀.
 
     Args:
-        table: "full" keeps gⱼ(αⱼ) and gⱼ'(αⱼ), n·p·(d + 1) numbers; "points" keeps αⱼ, n·d numbers,
+        table: "full" keeps gⱼ(αⱼ) and gⱼ'(αⱼ), n·(p + p·d) numbers; "points" keeps αⱼ, n·d numbers,
             and evaluates the old points again at every step.
+        anew: whether every epoch starts with a new table, as a run after a restart does.
     """
 
-    refreshes: ClassVar[bool] = False
     keeps_table: ClassVar[bool] = True
 
     table: str = eqx.field(static=True, default="full")
+    anew: bool = eqx.field(static=True, default=False)
+
+    @property
+    def refreshes(self) -> bool:  # type: ignore[override]
+        return self.anew
 
     def __check_init__(self) -> None:
         checks.choice("table", self.table, TABLES)
@@ -71,7 +76,7 @@ class Saga(Estimator):
             mean_outer = jnp.mean(outer, 0)
         else:
             mean_outer = oracle.outer_gradient(mean_value, None)
-        gradient = mean_outer @ mean_jacobian
+        gradient = oracle.pull(mean_jacobian, mean_outer)
         return SagaState(
             values, jacobians, mean_value, mean_jacobian, outer,
             None if b is None else mean_outer, gradient,
@@ -95,7 +100,7 @@ class Saga(Estimator):
         if state.jacobians is not None:
             state = state._replace(jacobians=_put(state.jacobians, chosen, new_jacobian))
         if b is None:
-            return state._replace(gradient=oracle.outer_gradient(y, None) @ z)
+            return state._replace(gradient=oracle.pull(z, oracle.outer_gradient(y, None)))
         assert state.outer is not None and state.mean_outer is not None
         picked = b.indices()
         new_outer = oracle.each_outer(y, b)
@@ -105,7 +110,7 @@ class Saga(Estimator):
         return state._replace(
             outer=_put(state.outer, picked, new_outer),
             mean_outer=state.mean_outer + once @ change,
-            gradient=w @ z,
+            gradient=oracle.pull(z, w),
         )
 
     def gradient(self, state: SagaState) -> Vector:

@@ -15,7 +15,7 @@ class SarahState(NamedTuple):
 
     point: Vector  # z
     inner: Vector  # g̃ ≈ g(z)
-    jacobian: Float[Array, "p d"]  # G̃ ≈ g'(z)
+    jacobian: Float[Array, "rows d"]  # G̃ ≈ g'(z)
     gradient: Vector  # F ≈ ∇F(z)
 
 
@@ -36,15 +36,16 @@ class Sarah(Estimator):
     def refresh(self, oracle: Oracle, point: Vector) -> SarahState:
         a, a_prime, b = three_batches(oracle)
         inner, jacobian = oracle.values_and_jacobian(point, a, a_prime)
-        return SarahState(point, inner, jacobian, oracle.outer_gradient(inner, b) @ jacobian)
+        gradient = oracle.pull(jacobian, oracle.outer_gradient(inner, b))
+        return SarahState(point, inner, jacobian, gradient)
 
     def update(self, oracle: Oracle, state: SarahState, point: Vector) -> SarahState:
         a, a_prime, b = three_batches(oracle)
         moved, added = oracle.changes(point, state.point, a, a_prime)
         inner = state.inner + moved
         jacobian = state.jacobian + added
-        change = oracle.outer_gradient(inner, b) @ jacobian
-        change = change - oracle.outer_gradient(state.inner, b) @ state.jacobian
+        change = oracle.pull(jacobian, oracle.outer_gradient(inner, b))
+        change = change - oracle.pull(state.jacobian, oracle.outer_gradient(state.inner, b))
         return SarahState(point, inner, jacobian, state.gradient + change)
 
     def gradient(self, state: SarahState) -> Vector:

@@ -8,7 +8,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from mvrc import checks
-from mvrc.estimators.base import JACOBIANS, Estimator, keeps_matrix, three_batches
+from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, three_batches
 from mvrc.oracle import Oracle, Vector
 
 
@@ -18,8 +18,8 @@ class SpiderState(NamedTuple):
     point: Vector  # z, where the estimate stands
     inner: Vector  # g̃ ≈ g(z)
     outer: Vector  # f̃' ≈ ∇f(g̃)
-    jacobian: Float[Array, "p d"] | None  # G̃ ≈ g'(z); None when matrix-free
-    gradient: Vector | None  # v ≈ ∇F(z); None when G̃ is kept
+    jacobian: Float[Array, "rows d"] | None  # G̃ ≈ g'(z); None when matrix-free
+    gradient: Vector  # v ≈ ∇F(z)
 
 
 class Spider(Estimator):
@@ -36,12 +36,14 @@ class Spider(Estimator):
     and the estimate is vₜ = G̃ₜᵀ f̃'ₜ (Algorithms 1 and 2 of the paper). With one outer function
     A' = A and f̃'ₜ = ∇f(g̃ₜ); with a mean outside, A, A' and B are independent.
 
-    Matrix-free, with p + d numbers instead of p·d:
+    Matrix-free, with p + d numbers instead of p·d and always with A' independent of A:
 
         vₜ = vₜ₋₁ + g'_A'(zₜ)ᵀ∇f_B(g̃ₜ) − g'_A'(zₜ₋₁)ᵀ∇f_B(g̃ₜ₋₁).
 
+    That is not the papers' estimator, and no theorem covers it.
+
     Args:
-        jacobian: "matrix", "free", or "auto" (the matrix for p = 1).
+        jacobian: "matrix", "free", or "auto": the matrix unless it is too large.
     """
 
     refreshes: ClassVar[bool] = True
@@ -52,41 +54,38 @@ class Spider(Estimator):
         checks.choice("jacobian", self.jacobian, JACOBIANS)
 
     def roles(self, two_level: bool) -> tuple[str, ...]:
-        return ("values", "jacobians", "outer") if two_level else ("values",)
+        return batch_names(two_level, self.jacobian)
 
     def refresh(self, oracle: Oracle, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
-        if keeps_matrix(self.jacobian, oracle.geometry):
-            inner, jacobian = oracle.values_and_jacobian(point, a, a_prime)
-            return SpiderState(point, inner, oracle.outer_gradient(inner, b), jacobian, None)
-        inner, pull = oracle.values_and_pullback(point, a, a_prime)
+        if self.jacobian == "free":
+            inner, pull = oracle.values_and_pullback(point, a, a_prime)
+            outer = oracle.outer_gradient(inner, b)
+            return SpiderState(point, inner, outer, None, pull(outer))
+        inner, jacobian = oracle.values_and_jacobian(point, a, a_prime)
         outer = oracle.outer_gradient(inner, b)
-        return SpiderState(point, inner, outer, None, pull(outer))
+        return SpiderState(point, inner, outer, jacobian, oracle.pull(jacobian, outer))
 
     def update(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
-        if keeps_matrix(self.jacobian, oracle.geometry):
-            return self._update_matrix(oracle, state, point)
-        return self._update_free(oracle, state, point)
+        if state.jacobian is None:
+            return self._update_free(oracle, state, point)
+        return self._update_matrix(oracle, state, point)
 
     def gradient(self, state: SpiderState) -> Vector:
-        if state.jacobian is None:
-            assert state.gradient is not None
-            return state.gradient
-        return state.outer @ state.jacobian
+        return state.gradient
 
     def _update_matrix(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
         assert state.jacobian is not None
         moved, change = oracle.changes(point, state.point, a, a_prime)
-        inner = state.inner + moved
+        inner, jacobian = state.inner + moved, state.jacobian + change
         outer = oracle.outer_gradient(inner, b)
         if b is not None:
             outer = state.outer + (outer - oracle.outer_gradient(state.inner, b))
-        return SpiderState(point, inner, outer, state.jacobian + change, None)
+        return SpiderState(point, inner, outer, jacobian, oracle.pull(jacobian, outer))
 
     def _update_free(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         a, a_prime, b = three_batches(oracle)
-        assert state.gradient is not None
         moved, pull = oracle.change_and_pullbacks(point, state.point, a, a_prime)
         inner = state.inner + moved
         outer = oracle.outer_gradient(inner, b)

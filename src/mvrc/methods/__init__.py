@@ -11,6 +11,8 @@ from mvrc.methods.base import NamedRecipe as NamedRecipe
 from mvrc.methods.base import Recipe as Recipe
 from mvrc.methods.base import Start as Start
 from mvrc.methods.c_saga import CSAGA as CSAGA
+from mvrc.methods.c_svrg import CSVRG1 as CSVRG1
+from mvrc.methods.c_svrg import CSVRG2 as CSVRG2
 from mvrc.methods.civr import CIVR as CIVR
 from mvrc.methods.deterministic import FISTA as FISTA
 from mvrc.methods.deterministic import ProximalGradient as ProximalGradient
@@ -24,6 +26,7 @@ from mvrc.methods.scgd import ASCPG as ASCPG
 from mvrc.methods.scgd import SCGD as SCGD
 from mvrc.methods.scsc import SCSC as SCSC
 from mvrc.methods.spider_admm import SpiderADMM as SpiderADMM
+from mvrc.methods.storm import SMVR as SMVR
 from mvrc.methods.storm import STORM as STORM
 from mvrc.methods.vrsc_pg import VRSCPG as VRSCPG
 
@@ -31,6 +34,8 @@ METHODS: dict[str, type[NamedRecipe]] = {
     "mvrc": MVRC,
     "civr": CIVR,
     "vrsc-pg": VRSCPG,
+    "c-svrg-1": CSVRG1,
+    "c-svrg-2": CSVRG2,
     "c-saga": CSAGA,
     "sarah-c": SARAHC,
     "nested-spider": NestedSpider,
@@ -41,6 +46,7 @@ METHODS: dict[str, type[NamedRecipe]] = {
     "asc-pg": ASCPG,
     "scsc": SCSC,
     "storm": STORM,
+    "smvr": SMVR,
     "nasa": NASA,
     "proximal-gradient": ProximalGradient,
     "fista": FISTA,

@@ -14,7 +14,7 @@ import numpy as np
 
 from mvrc.estimation import smoothness
 from mvrc.estimators import Spider
-from mvrc.estimators.base import keeps_matrix
+from mvrc.estimators.base import chosen
 from mvrc.estimators.spider import SpiderState
 from mvrc.methods.base import About, Method, NamedRecipe, Prepared, Start, recipe, word
 from mvrc.methods.spider_admm import SpiderADMM
@@ -92,7 +92,7 @@ class Auto(NamedRecipe):
                 " bear a numeric one: SPIDER with ADMM at its default step, which nothing guards."
             )
             method = SpiderADMM().resolve(problem, geometry, start)
-            return Prepared(method, tuple(notes), spent)
+            return Prepared(method, (*notes, *method.notes), spent)
         if kind == "momentum":
             method = _momentum(problem, geometry, bend, work, notes)
             method = method.resolve(problem, geometry, start)
@@ -262,21 +262,22 @@ def _momentum(
         f"samples and {period} steps are made from a refresh{between} to the next; the first step "
         f"size is {1 / (2 * bend):.3g}."
     )
-    scheme = GuardedScheme(1 / (2 * bend), noisy=not finite, empty=_empty(geometry))
-    return Method(Spider(), scheme, Sizes(batch, None, outer), refresh, period, "auto")
+    estimator, free = chosen(Spider(), geometry)
+    notes.extend(free)
+    empty = _empty(geometry, matrix=not free)
+    scheme = GuardedScheme(1 / (2 * bend), noisy=not finite, empty=empty)
+    return Method(estimator, scheme, Sizes(batch, None, outer), refresh, period, "auto")
 
 
-def _empty(geometry: Geometry) -> SpiderState:
+def _empty(geometry: Geometry, matrix: bool) -> SpiderState:
     """An estimate of zeros."""
     d, p, dtype = geometry.x.size, geometry.y.size, geometry.x.dtype
-    matrix = keeps_matrix("auto", geometry)
 
     def zeros(*shape: int) -> Any:
         return np.zeros(shape, dtype)
 
-    return SpiderState(
-        zeros(d), zeros(p), zeros(p), zeros(p, d) if matrix else None, None if matrix else zeros(d)
-    )
+    kept = zeros(geometry.jacobian.rows, d) if matrix else None
+    return SpiderState(zeros(d), zeros(p), zeros(p), kept, zeros(d))
 
 
 def _one(problem: Composition) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from mvrc import checks
 from mvrc.estimators import Saga
 from mvrc.methods.base import (
     About,
@@ -12,6 +13,7 @@ from mvrc.methods.base import (
     NamedRecipe,
     Start,
     available_memory,
+    dominant,
     finite,
     recipe,
     refuse_unless,
@@ -35,6 +37,8 @@ class CSAGA(NamedRecipe):
         period: steps of an epoch; one pass over the samples by default.
         table: "full", "points", or "auto" (full when it takes at most a quarter of the free
             memory).
+        restart: "random" for gradient-dominated problems: an epoch is a run, which starts at a
+            point drawn uniformly from the last one with a table of its own; or "never".
     """
 
     about: ClassVar[About] = About(
@@ -43,8 +47,9 @@ class CSAGA(NamedRecipe):
         problems="Σ¹ Σ²",
         regularizer="any with a prox",
         epoch="n once, then Sτ (full table) or 2Sτ (points)",
-        memory="n·p·(d + 1) (full), n·d (points); N·p more outside",
-        complexity="Σ¹: n + n^(2/3) ε⁻²; Σ²: N + n + (N + n)^(2/3) ε⁻²",
+        memory="n·(p + p·d) (full), n·d (points); N·p more outside",
+        complexity="Σ¹: n + n^(2/3) ε⁻²; Σ²: N + n + (N + n)^(2/3) ε⁻²; v-dominant Σ¹: "
+        "(n + v n^(2/3)) log 1/ε",
     )
 
     step_size: float | None = None
@@ -52,22 +57,54 @@ class CSAGA(NamedRecipe):
     outer_batch_size: int | None = size()
     period: int | None = size()
     table: str = word("auto")
+    restart: str = word("never")
 
     @classmethod
-    def from_theory(cls, constants: Any, **options: Any) -> CSAGA:
-        """η = 1/(L_F + √(L_F² + 48G)) with its paper's own G = 18 l_g⁴L_f² + 2 l_f²L_g²."""
+    @checks.explain_keywords
+    def from_theory(
+        cls,
+        constants: Constants,
+        problem: Composition | None = None,
+        *,
+        dominance: float | None = None,
+        **options: Any,
+    ) -> CSAGA:
+        """η = 1/(L_F + √(L_F² + 48G)) with its paper's own G = 18 l_g⁴L_f² + 2 l_f²L_g².
+
+        With F − F* ≤ (v/2)‖∇F‖² and r = 0 also s = ⌈n^(2/3)⌉ and runs of T = ⌈2v/η⌉ steps, each
+        started at a point drawn uniformly from the last run, with a new table: every run halves
+        E F − F*, so ⌈log₂(gap/δ)⌉ runs, epochs here, end at δ. (Σ E‖v − ∇F‖² ≤ 24Gη² Σ E‖v‖², as an
+        entry of the table is renewed with a probability of at least s/(2n); 24Gη² + L_F η ≤ 1, and
+        the descent inequality leaves E‖∇F‖² ≤ 2(F(x₀) − F*)/(ηT).)
+
+        Args:
+            constants: Lipschitz constants.
+            problem: of which n is taken; with dominance only.
+            dominance: v.
+            options: other arguments of CSAGA.
+        """
         refuse_unless("constants", constants, Constants)
         values, jacobians = constants.l_g**2 * constants.L_f, constants.l_f * constants.L_g
         growth, smooth = 18 * values**2 + 2 * jacobians**2, constants.L_F
-        return cls(step_size=1 / (smooth + math.sqrt(smooth**2 + 48 * growth)), **options)
+        eta = 1 / (smooth + math.sqrt(smooth**2 + 48 * growth))
+        if dominance is None:
+            if problem is not None:
+                raise ValueError("problem is for dominance; leave it out.")
+            return cls(step_size=eta, **options)
+        v = dominant("dominance", dominance, problem)
+        assert problem is not None
+        n, _ = finite("C-SAGA", problem)
+        sizes = {"batch_size": math.ceil(n ** (2 / 3)), "period": math.ceil(2 * v / eta)}
+        return cls(step_size=eta, restart="random", **(sizes | options))
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         n, N = finite("C-SAGA", problem)
+        checks.choice("restart of C-SAGA", self.restart, ("never", "random"))
         outer = math.ceil(N ** (2 / 3)) if problem.two_level else None
         batch = self.batch_size or math.ceil(n ** (2 / 3))
         return Method(
-            Saga(self._table(n, N, batch, geometry)),
-            ProximalScheme(self.step_size or start.step_size()),
+            Saga(self._table(n, N, batch, geometry), anew=self.restart == "random"),
+            ProximalScheme(self.step_size or start.step_size(), restart=self.restart),
             Sizes(batch, None, self.outer_batch_size or outer),
             Sizes(),
             self.period,
@@ -77,10 +114,11 @@ class CSAGA(NamedRecipe):
     def _table(self, n: int, N: int, batch: int, geometry: Geometry) -> str:
         """The table that fits, or a sentence with the numbers when none does."""
         p, d, item = geometry.y.size, geometry.x.size, geometry.x.dtype.itemsize
-        need = {"full": n * p * (d + 1) * item, "points": n * d * item}
+        entries = geometry.jacobian.entries
+        need = {"full": n * (p + entries) * item, "points": n * d * item}
         need = {name: geometry.lanes * (table + N * p * item) for name, table in need.items()}
         free = available_memory()
-        step = 2 * geometry.lanes * batch * p * d * item  # at the new point and at the old ones
+        step = 2 * geometry.lanes * batch * entries * item  # at the new point and at the old ones
         if step > free:
             raise MemoryError(
                 f"A step of C-SAGA holds the Jacobian of each of its samples: with batch_size = "

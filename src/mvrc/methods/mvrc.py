@@ -21,9 +21,9 @@ class MVRC(NamedRecipe):
     """Momentum with variance reduction: SPIDER × the MVRC momentum (Chen & Zhou, 2020).
 
     On Σ¹ and E¹ this is Algorithm 1 (MVRC-1): A' = A, f̃' = ∇f(g̃). On Σ² and E² it is Algorithm 2
-    (MVRC-2) with independent A, A', B; ε gives its normalised step, no ε means θ ≡ 1 as in the
-    paper's experiments. See `mvrc.estimators.Spider` and `mvrc.schemes.MomentumScheme` for the
-    update rules.
+    (MVRC-2) with independent A, A', B and the normalised step; epsilon=None means θ ≡ 1, our
+    reading of the paper's experiments, which state no ε. The update rules are those of
+    `mvrc.estimators.Spider` and `mvrc.schemes.MomentumScheme`.
 
     Args:
         step_size: η = β; None: 1/(4L) with L estimated at x0.
@@ -31,9 +31,11 @@ class MVRC(NamedRecipe):
         batch_size: |A| of a small step; ⌊√max(n, N)⌋ by default. n means every sample.
         outer_batch_size: |B| of a small step, likewise (at most N).
         period: τ, steps from refresh to refresh; ⌊√max(n, N)⌋ by default.
-        epsilon: ε of the normalised step of Algorithm 2; None for θ ≡ 1.
-        jacobian: "matrix", "free" (vector-Jacobian products only) or "auto" (by p).
-        jacobian_batch_size: |A'|, as batch_size by default (two levels only).
+        epsilon: ε of the normalised step; None for θ ≡ 1. "auto": none for one outer function, as
+            in Algorithm 1, else `RELATIVE_EPSILON` times ‖𝒢(x0)‖, measured for a pass.
+        jacobian: "matrix", as in the paper, "free" (vector-Jacobian products only; not in the
+            paper) or "auto" (the matrix unless it is too large, with a sentence in result.notes).
+        jacobian_batch_size: |A'|, as batch_size by default (where A' is drawn apart from A).
         refresh_size, jacobian_refresh_size, outer_refresh_size: |A|, |A'|, |B| at a refresh; every
             sample by default, to be given for streams.
     """
@@ -54,7 +56,7 @@ class MVRC(NamedRecipe):
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    epsilon: float | None = None
+    epsilon: float | str | None = "auto"
     jacobian: str = word("auto")
     jacobian_batch_size: int | None = size()
     refresh_size: int | None = size()
@@ -62,9 +64,11 @@ class MVRC(NamedRecipe):
     outer_refresh_size: int | None = size()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        step = self.step_size or start.step_size()
+        epsilon = self.epsilon if problem.two_level or self.epsilon != "auto" else None
         return Method(
             Spider(self.jacobian),
-            MomentumScheme(self.step_size or start.step_size(), self.momentum, self.epsilon),
+            MomentumScheme(step, self.momentum, start.epsilon(epsilon, step)),
             Sizes(self.batch_size, self.jacobian_batch_size, self.outer_batch_size),
             Sizes(self.refresh_size, self.jacobian_refresh_size, self.outer_refresh_size),
             self.period,
@@ -86,9 +90,11 @@ class MVRC(NamedRecipe):
         gap: float | None = None,
         C1: float | None = None,
         C2: float | None = None,
-        jacobian: str = "auto",
     ) -> MVRC:
-        """The parameters of Theorems 1 to 7 for this problem; see `theory.parameters`."""
+        """The parameters of Theorems 1 to 7 for this problem; see `theory.parameters`.
+
+        With the matrix G̃, whatever its size: the theorems cover nothing else.
+        """
         refuse_unless("constants", constants, theory.Constants)
         refuse_unless("problem", problem, Composition)
         choice = theory.parameters(
@@ -129,7 +135,7 @@ class MVRC(NamedRecipe):
             outer_batch_size=choice.batch.outer,
             period=choice.period,
             epsilon=choice.epsilon,
-            jacobian=jacobian,
+            jacobian="matrix",
             jacobian_batch_size=choice.batch.jacobians if problem.two_level else None,
             refresh_size=choice.refresh.values,
             jacobian_refresh_size=choice.refresh.jacobians if problem.two_level else None,

@@ -20,10 +20,11 @@ class NestedSpider(NamedRecipe):
 
     Args:
         step_size: η; None: 1/(4L) with L estimated at x0.
-        epsilon: ε; None for θ = 1.
+        epsilon: ε, part of the method; "auto" is `RELATIVE_EPSILON` times ‖𝒢(x0)‖, measured for a
+            pass; None for θ ≡ 1.
         batch_size, outer_batch_size, period: ⌊√max(n, N)⌋ each by default.
         refresh_size, outer_refresh_size: every sample by default, to be given for streams.
-        jacobian: "matrix", "free" or "auto".
+        jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
     """
 
     about: ClassVar[About] = About(
@@ -38,7 +39,7 @@ class NestedSpider(NamedRecipe):
     )
 
     step_size: float | None = None
-    epsilon: float | None = None
+    epsilon: float | str | None = "auto"
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
@@ -47,9 +48,10 @@ class NestedSpider(NamedRecipe):
     jacobian: str = word("auto")
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        step = self.step_size or start.step_size()
         return Method(
             Spider(self.jacobian),
-            ProximalScheme(self.step_size or start.step_size(), self.epsilon),
+            ProximalScheme(step, start.epsilon(self.epsilon, step)),
             Sizes(self.batch_size, None, self.outer_batch_size),
             Sizes(self.refresh_size, None, self.outer_refresh_size),
             self.period,

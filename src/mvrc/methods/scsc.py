@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import equinox as eqx
+
 from mvrc.estimators import Scsc
 from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size
 from mvrc.oracle import Geometry
@@ -15,14 +17,16 @@ from mvrc.schedules import Power
 class SCSC(NamedRecipe):
     """`Scsc` × `ProximalScheme` with falling steps:
 
-        yₜ₊₁ = g_A(xₜ) + (1−β)(yₜ − g_A(xₜ₋₁)),   xₜ₊₁ = prox(xₜ − αₜ g'_A(xₜ)ᵀ∇f_B(yₜ₊₁)).
+        yₜ₊₁ = g_A(xₜ) + (1−βₜ)(yₜ − g_A(xₜ₋₁)),   xₜ₊₁ = prox(xₜ − αₜ g'_A(xₜ)ᵀ∇f_B(yₜ₊₁)).
 
     Args:
         step_size: η; αₖ = η·k^(−step_decay). None: 1/(4L) with L estimated at x0.
-        weight: β in [0, 1].
+        weight: βₜ; `Power(1, 1/2)` by default, k^(−1/2). A number is a constant β, with which the
+            bias of g'_A and g_A from one batch never vanishes.
         step_decay: 1/2 by default, for the α ~ 1/√K of its paper.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        independent: whether g' has a batch A' of its own; a variant of ours, without that bias.
     """
 
     about: ClassVar[About] = About(
@@ -37,13 +41,14 @@ class SCSC(NamedRecipe):
     )
 
     step_size: float | None = None
-    weight: float = 0.5
+    weight: Power = Power(1.0, 1 / 2)
     step_decay: float = 1 / 2
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
+    independent: bool = eqx.field(static=True, default=False)
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
-        estimator = Scsc(self.weight)
+        estimator = Scsc(self.weight, self.independent)
         decay = Power(1.0, self.step_decay)
         return single_loop(self, "scsc", estimator, problem, geometry, start, decay)

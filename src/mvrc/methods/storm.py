@@ -1,4 +1,4 @@
-"""STORM-Compositional: recursive momentum with the normalised step."""
+"""STORM-Compositional and SMVR: recursive momentum."""
 
 from __future__ import annotations
 
@@ -13,43 +13,94 @@ from mvrc.schedules import Power
 
 @recipe
 class STORM(NamedRecipe):
-    """`Storm` × `ProximalScheme` with ε:
+    """`Storm` × `ProximalScheme`:
 
-        uₜ = h(xₜ; A) + (1−aₜ)(uₜ₋₁ − h(xₜ₋₁; A)) for g, g' and ∇f;
-        x̃ = prox_{ηr}(x − ηv);  x⁺ = x + θ(x̃ − x),  θ = min{εη/‖x̃ − x‖, ½}.
+        uₜ = h(xₜ; A) + (1−aₜ)(uₜ₋₁ − h(xₜ₋₁; A)) for g, for g' and, on two levels, for the composed
+        gradient g'ᵀ∇f;   x⁺ = prox_{ηr}(x − ηv).
 
     Args:
         step_size: η, falling as k^(−step_decay). None: 1/(4L) with L estimated at x0.
         step_decay: 1/3 by default.
-        forget: aₜ; `Power(1, 2/3)` by default.
-        epsilon: ε of the normalised step; None for θ = 1.
+        forget: aₜ of g; `Power(1, 2/3)` by default.
+        forget_jacobian, forget_gradient: aₜ of g' and of the composed gradient; as `forget` by
+            default.
+        epsilon: ε of the normalised step x⁺ = x + θ(x̃ − x), θ = min{εη/‖x̃ − x‖, ½}; None for
+            θ ≡ 1, as its authors run it.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default, to be given for streams.
-        jacobian: "matrix", "free" or "auto".
+        jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
     """
 
     about: ClassVar[About] = About(
         title="STORM-C",
         reference="Cutkosky & Orabona, Momentum-Based Variance Reduction in Non-Convex SGD, 2019; "
-        "for composition Jiang et al., SMVR, 2022",
+        "for composition Yuan & Hu, STORM-Compositional, 2020",
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any with a prox (0 in its papers)",
         epoch="2Sτ",
-        memory="p·d + 2d (matrix), p + 3d (free)",
+        memory="p·d + 3d (matrix), p + 3d (free)",
         complexity="E²: ε⁻³ (its own papers)",
     )
 
     step_size: float | None = None
     step_decay: float = 1 / 3
     forget: Power = Power(1.0, 2 / 3)
-    epsilon: float | None = 1.0
+    epsilon: float | None = None
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
     jacobian: str = word("auto")
+    forget_jacobian: Power | None = None
+    forget_gradient: Power | None = None
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        estimator = Storm(
+            self.forget, self.forget_jacobian, self.forget_gradient, jacobian=self.jacobian
+        )
         return single_loop(
-            self, "storm", Storm(self.forget, self.jacobian), problem, geometry, start,
+            self, "storm", estimator, problem, geometry, start,
             Power(1.0, self.step_decay), self.epsilon,
         )  # fmt: skip
+
+
+@recipe
+class SMVR(NamedRecipe):
+    """`Storm` with a recursion for every level × `ProximalScheme`:
+
+        uₜ = Π[h(xₜ; A) + (1−aₜ)(uₜ₋₁ − h(xₜ₋₁; A))] for g, g' and ∇f, the estimate G̃ᵀf̃';
+
+    Π projects G̃ and f̃' to the ball of radius `bound`, and g̃ not at all.
+
+    Args:
+        step_size: η, falling as k^(−step_decay). None: 1/(4L) with L estimated at x0.
+        step_decay: 1/3 by default.
+        forget: aₜ; `Power(1, 2/3)` by default.
+        bound: a bound on ‖g'‖ and ‖∇f‖ (Frobenius); None for no projection.
+        batch_size, outer_batch_size: samples of a step; 1 by default.
+        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+    """
+
+    about: ClassVar[About] = About(
+        title="SMVR",
+        reference="Jiang, Wang, Wang, Zhang & Yang, Optimal Algorithms for Stochastic Multi-Level "
+        "Compositional Optimization, 2022",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any with a prox (0 in its paper)",
+        epoch="2Sτ",
+        memory="p·d + 3d",
+        complexity="E²: ε⁻³ (its own paper)",
+    )
+
+    step_size: float | None = None
+    step_decay: float = 1 / 3
+    forget: Power = Power(1.0, 2 / 3)
+    bound: float | None = None
+    batch_size: int | None = size()
+    outer_batch_size: int | None = size()
+    period: int | None = size()
+
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        estimator = Storm(self.forget, jacobian="matrix", recursion="levels", bound=self.bound)
+        return single_loop(
+            self, "smvr", estimator, problem, geometry, start, Power(1.0, self.step_decay)
+        )

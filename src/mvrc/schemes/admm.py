@@ -53,6 +53,9 @@ class AdmmScheme(PlainScheme):
         x = state.x - (eta / gamma) * slope
         return AdmmState(x, y, state.u - rho * (self._apply(x) - y))
 
+    def restarts(self) -> tuple[str, int]:
+        return "never", 1
+
     def point(self, state: AdmmState) -> Vector:
         """x; where A is the identity y, which r's prox keeps sparse or feasible."""
         return state.y if self.operator is None else state.x

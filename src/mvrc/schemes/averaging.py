@@ -39,5 +39,8 @@ class AveragingScheme(PlainScheme):
         tau = self.tau.weight(state.k + 1, state.x.dtype)
         return AveragingState(state.x + tau * (y - state.x), state.k + 1)
 
+    def restarts(self) -> tuple[str, int]:
+        return "never", 1
+
     def point(self, state: AveragingState) -> Vector:
         return state.x

@@ -68,7 +68,7 @@ class Scheme(eqx.Module):
 
 
 class PlainScheme(Scheme):
-    """A scheme without epochs of its own: refreshed at its query, never restarted by number."""
+    """A scheme without epochs of its own, refreshed at its query."""
 
     anchored: ClassVar[bool] = True
 
@@ -77,9 +77,6 @@ class PlainScheme(Scheme):
 
     def anchor(self, state: Any) -> Vector:
         return self.query(state)
-
-    def restarts(self) -> tuple[str, int]:
-        return "never", 1
 
 
 def proximal_step(x: Vector, v: Vector, step: Any, epsilon: Any, prox: Prox) -> Vector:

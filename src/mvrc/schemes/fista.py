@@ -40,5 +40,8 @@ class FistaScheme(PlainScheme):
         weight = jnp.where(uphill, 0, (state.t - 1) / t)
         return FistaState(x, x + weight * (x - state.x), t)
 
+    def restarts(self) -> tuple[str, int]:
+        return "never", 1
+
     def point(self, state: FistaState) -> Vector:
         return state.x

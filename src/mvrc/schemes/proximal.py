@@ -2,11 +2,13 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from mvrc import checks
 from mvrc.oracle import Vector
-from mvrc.schedules import Power
+from mvrc.schedules import RESTARTS, Power
 from mvrc.schemes.base import PlainScheme, Prox, proximal_step
 
 
@@ -24,11 +26,19 @@ class ProximalScheme(PlainScheme):
         step_size: η; with `decay` the step of k = 1, 2, … is η·decay(k).
         epsilon: ε of θ = min{εη/‖x̃ − x‖, ½}; None for θ = 1.
         decay: factors of the step size; None for a constant one.
+        restart: "random" to start anew at a point drawn uniformly from those since the last start.
+        restart_every: epochs between restarts.
     """
 
     step_size: float
     epsilon: float | None = None
     decay: Power | None = None
+    restart: str = eqx.field(static=True, default="never")
+    restart_every: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self) -> None:
+        checks.choice("restart", self.restart, RESTARTS)
+        checks.whole("restart_every", self.restart_every)
 
     def start(self, x: Vector) -> ProximalState:
         return ProximalState(x, jnp.int32(0))
@@ -41,6 +51,9 @@ class ProximalScheme(PlainScheme):
         if self.decay is not None:
             step = step * self.decay.at(state.k + 1, state.x.dtype)
         return ProximalState(proximal_step(state.x, v, step, self.epsilon, prox), state.k + 1)
+
+    def restarts(self) -> tuple[str, int]:
+        return self.restart, self.restart_every
 
     def point(self, state: ProximalState) -> Vector:
         return state.x

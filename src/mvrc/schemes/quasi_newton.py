@@ -158,6 +158,9 @@ class QuasiNewtonScheme(PlainScheme):
     def advance(self, state: QuasiNewtonState, v: Vector, prox: Prox) -> QuasiNewtonState:
         return state  # the step was chosen when the point was judged
 
+    def restarts(self) -> tuple[str, int]:
+        return "never", 1
+
     def point(self, state: QuasiNewtonState) -> Vector:
         return state.x
 

@@ -4,3 +4,4 @@ from mvrc.applications.additive.problems import largest_penalty as largest_penal
 from mvrc.applications.additive.problems import modified_root as modified_root
 from mvrc.applications.additive.problems import sparse_additive as sparse_additive
 from mvrc.applications.additive.problems import sparse_additive_convex as sparse_additive_convex
+from mvrc.applications.additive.problems import sparse_additive_root as sparse_additive_root

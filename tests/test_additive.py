@@ -169,7 +169,7 @@ def test_the_true_features_are_found(form, data):
 def test_the_paper_run_ends_where_the_default_does():
     """MVRC with the paper's numbers, on data like the paper's."""
     X, y = simulated_housing()
-    paper = mvrc.MVRC(0.004, batch_size=70, outer_batch_size=10, period=140)
+    paper = mvrc.MVRC(0.004, batch_size=70, outer_batch_size=10, period=140, epsilon=None)
     one = SparseAdditiveRegressor("paper", method=paper, tol=0.02, random_state=0).fit(X, y)
     other = SparseAdditiveRegressor("paper").fit(X, y)
     assert one.result_.step_size == 0.004  # the method given is the one that ran

@@ -57,8 +57,9 @@ def test_nonconvex_to_stationarity(case, two):
     )
     first, last = result.history["gradient_mapping"][[0, -1]]
     factor = 1e-3 if case.converges else 0.5
-    if case.name == "spider-admm":
-        factor = 2e-2  # linear, but at the slower rate of its multiplier
+    if case.name in ("spider-admm", "nested-spider", "c-svrg-1", "c-svrg-2"):
+        # Linear, but at the slower rate of a multiplier, of short steps, of half an epoch.
+        factor = 2e-2
     assert last < factor * first
     assert result.objective < result.history["objective"][0]
 
@@ -75,10 +76,13 @@ def epoch_counts(case, two, n=36, N=9, s=6, b=3, tau=6):
     outer_spider = N + 2 * b * (tau - 1) if two else tau
     small_outer = b if two else 1
     if case.name in ("mvrc", "civr", "nested-spider", "spider-admm"):
-        return (0, 0, 0, 0), (*spider, outer_spider, tau)
+        # ε of the normalised step is measured for a pass.
+        normalised = case.name == "nested-spider" or (case.name == "mvrc" and two)
+        start = (n, n, N if two else 1, 1) if normalised else (0, 0, 0, 0)
+        return start, (*spider, outer_spider, tau)
     if case.name == "sarah-c":
         return (0, 0, 0, 0), (*spider, N + 2 * b * (tau - 1) if two else 2 * tau - 1, tau)
-    if case.name == "vrsc-pg":
+    if case.name in ("vrsc-pg", "c-svrg-1", "c-svrg-2"):
         return (0, 0, 0, 0), (*spider, outer_spider, tau)
     if case.name == "katyusha":
         values = n + 2 * s * tau
@@ -90,7 +94,7 @@ def epoch_counts(case, two, n=36, N=9, s=6, b=3, tau=6):
         return first, (s * tau, s * tau, small_outer * tau, tau)
     if case.name == "scsc":
         return first, (2 * s * tau, s * tau, small_outer * tau, tau)
-    if case.name == "storm":
+    if case.name in ("storm", "smvr"):
         return first, (2 * s * tau, 2 * s * tau, (2 * b if two else 1) * tau, tau)
     if case.name in ("proximal-gradient", "fista"):
         return (0, 0, 0, 0), (n * tau, n * tau, (N if two else 1) * tau, tau)

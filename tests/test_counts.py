@@ -28,7 +28,7 @@ def test_two_levels(jacobian):
     s, s_jacobian, s_outer, tau = 6, 4, 3, 7
     method = mvrc.MVRC(
         TWO.step_size, batch_size=s, jacobian_batch_size=s_jacobian, outer_batch_size=s_outer,
-        period=tau, jacobian=jacobian,
+        period=tau, jacobian=jacobian, epsilon=None,
     )  # fmt: skip
     counts = mvrc.minimize(TWO.problem, TWO.x0, method, epochs=2).counts
     assert counts.inner_values == 2 * (40 + 2 * s * (tau - 1))
@@ -43,10 +43,18 @@ def test_online_refresh_counts_its_own_size(two):
     if two:
         sizes |= {"outer_batch_size": 3, "outer_refresh_size": 30, "jacobian_refresh_size": 60}
     x0 = np.zeros(5, np.float32)
-    counts = mvrc.minimize(online(two), x0, mvrc.MVRC(0.05, **sizes), epochs=2).counts
+    method = mvrc.MVRC(0.05, epsilon=None, **sizes)
+    counts = mvrc.minimize(online(two), x0, method, epochs=2).counts
     assert counts.inner_values == 2 * (50 + 2 * 5 * 3)
     assert counts.inner_jacobians == 2 * ((60 if two else 50) + 2 * 5 * 3)
     assert counts.outer_gradients == 2 * (30 + 2 * 3 * 3 if two else 4)
+
+
+def test_the_epsilon_of_two_levels_is_paid_for():
+    """ε relative to ‖𝒢(x0)‖ takes a pass, which the counts of the first row have."""
+    result = mvrc.minimize(TWO.problem, TWO.x0, mvrc.MVRC(0.05, period=3), epochs=1)
+    first = result.history.rows[0]
+    assert [first[c] for c in ("inner_values", "inner_jacobians", "outer_gradients")] == [40, 40, 7]
 
 
 def test_every_seed_counts_for_itself():

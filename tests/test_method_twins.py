@@ -8,6 +8,7 @@ import pytest
 
 import mvrc
 from cases import L1_WEIGHT, METHOD_CASES, ONE, TWO, soft
+from mvrc.engine import ROLES
 
 PERIOD, EPOCHS, ETA = 5, 4, 0.05
 EVERY = np.arange(40)
@@ -85,13 +86,13 @@ def extrapolated(case, prox, step_power, weight_power):
         yield x
 
 
-def storm(case, prox):
-    x, k = case.x0, 0
+def normalised(case, prox):
+    """x⁺ = x + θ(x̃ − x), θ = min{εη/‖x̃ − x‖, ½}, ε a tenth of the first gradient mapping."""
+    x = case.x0
+    epsilon = 0.1 * np.linalg.norm(prox(x - ETA * exact(case, x), ETA) - x) / ETA
     while True:
-        k += 1
-        step = ETA * k ** (-1 / 3)
-        moved = prox(x - step * exact(case, x), step)
-        x = x + min(step / np.linalg.norm(moved - x), 0.5) * (moved - x)
+        moved = prox(x - ETA * exact(case, x), ETA)
+        x = x + min(epsilon * ETA / np.linalg.norm(moved - x), 0.5) * (moved - x)
         yield x
 
 
@@ -125,7 +126,7 @@ TWINS = {
     "vrsc-pg": proximal,
     "c-saga": proximal,
     "sarah-c": proximal,
-    "nested-spider": proximal,
+    "nested-spider": normalised,
     "proximal-gradient": proximal,
     "scsc": lambda case, prox: falling(case, prox, 0.5),
     "katyusha": katyusha,
@@ -133,7 +134,8 @@ TWINS = {
     "scgd": scgd,
     "ascgd": lambda case, prox: extrapolated(case, lambda x, s: x, 5 / 7, 4 / 7),
     "asc-pg": lambda case, prox: extrapolated(case, prox, 5 / 9, 4 / 9),
-    "storm": storm,
+    "storm": lambda case, prox: falling(case, prox, 1 / 3),
+    "smvr": lambda case, prox: falling(case, prox, 1 / 3),
     "nasa": nasa,
     "fista": fista,
 }
@@ -167,10 +169,12 @@ LINEAR = mvrc.Composition(
 )
 
 
-def drawn(problem, seed, epoch, steps, size):
-    """The inner indices of an epoch (1, 2, …), by the engine's rule for keys."""
-    key = jax.random.split(jax.random.fold_in(jax.random.key(seed), epoch), 7)[0]
-    return np.asarray(problem.inner_source.plan(key, steps, size)[0])
+def drawn(problem, seed, epoch, steps, size, role="values"):
+    """The indices of an epoch (1, 2, …), by the engine's rule for keys."""
+    place = ROLES.index(role)
+    key = jax.random.split(jax.random.fold_in(jax.random.key(seed), epoch), 7)[place]
+    source = problem.outer_source if role == "outer" else problem.inner_source
+    return np.asarray(source.plan(key, steps, size)[0])
 
 
 def test_linear_outer_makes_vrsc_pg_prox_svrg():
@@ -208,11 +212,14 @@ def test_linear_outer_makes_c_saga_prox_saga(size):
 PLAIN = {
     "scgd": mvrc.SCGD(ETA, 0.0, mvrc.Power(1.0), batch_size=6, period=6),
     "scsc": mvrc.SCSC(ETA, 1.0, 0.0, batch_size=6, period=6),
-    "storm": mvrc.STORM(ETA, 0.0, mvrc.Power(1.0), epsilon=None, batch_size=6, period=6),
+    "scsc independent": mvrc.SCSC(ETA, 1.0, 0.0, batch_size=6, period=6, independent=True),
+    "storm": mvrc.STORM(ETA, 0.0, mvrc.Power(1.0), batch_size=6, period=6),
     "storm matrix-free": mvrc.STORM(
-        ETA, 0.0, mvrc.Power(1.0), epsilon=None, batch_size=6, period=6, jacobian="free"
+        ETA, 0.0, mvrc.Power(1.0), batch_size=6, period=6, jacobian="free"
     ),
+    "smvr": mvrc.SMVR(ETA, 0.0, mvrc.Power(1.0), batch_size=6, period=6),
 }
+APART = ("scsc independent", "storm matrix-free")  # A' drawn apart from A
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -221,7 +228,129 @@ def test_full_forgetting_is_plain_minibatch(name):
     result = mvrc.minimize(ONE.problem, ONE.x0, PLAIN[name], epochs=2)
     x = ONE.x0
     for epoch in (1, 2):
-        for batch in drawn(ONE.problem, 0, epoch, 6, 6):
+        values = drawn(ONE.problem, 0, epoch, 6, 6)
+        apart = drawn(ONE.problem, 0, epoch, 6, 6, "jacobians")
+        for batch, other in zip(values, apart if name in APART else values, strict=True):
             y = ONE.values(x, batch)
-            x = soft(x - ETA * ONE.jacobian(x, batch).T @ ONE.outer_gradient(y, None), ETA)
+            x = soft(x - ETA * ONE.jacobian(x, other).T @ ONE.outer_gradient(y, None), ETA)
     np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-12)
+
+
+def storm_twin(case, rule, forget, draws, steps, bound=None):
+    """STORM on two levels as a loop: `rule` is that of the gradient, `forget` three numbers a."""
+    a_g, a_J, a_F = forget
+    x = old = case.x0
+    first = draws(0)
+    inside = lambda u: u * min(1, bound / np.linalg.norm(u)) if bound else u  # noqa: E731
+    g, J = case.values(x, first["values"]), inside(case.jacobian(x, first["jacobians"]))
+    df = inside(case.outer_gradient(g, first["outer"]))
+    F = J.T @ df
+    for k in range(1, steps + 1):
+        batch = draws(k)
+        A, A_prime, B = batch["values"], batch["jacobians"], batch["outer"]
+        g_old, J_old = g, J
+        g = case.values(x, A) + (1 - a_g) * (g - case.values(old, A))
+        J = inside(case.jacobian(x, A_prime) + (1 - a_J) * (J - case.jacobian(old, A_prime)))
+        new, before = case.outer_gradient(g, B), case.outer_gradient(g_old, B)
+        if rule == "composed":
+            F = J.T @ new + (1 - a_F) * (F - J_old.T @ before)
+        else:
+            df = inside(new + (1 - a_F) * (df - before))
+            F = J.T @ df
+        step = ETA * k ** (-1 / 3)
+        old, x = x, soft(x - step * F, step)
+    return x
+
+
+def two_level_draws(case, method, epochs):
+    """The indices of all steps: step 0 is the first batch of epoch 0, whose keys come after."""
+    roles = ("values", "jacobians", "outer")
+    run, source = jax.random.key(0), case.problem
+    keys = jax.random.split(jax.random.fold_in(run, 0), 7)[3:6]
+    first = {}
+    for role, key in zip(roles, keys, strict=True):
+        inside = source.outer_source if role == "outer" else source.inner_source
+        first[role] = np.asarray(inside.large(key, 2 if role == "outer" else 4).indices())
+    drawn_of = {
+        role: [
+            row
+            for epoch in range(1, epochs + 1)
+            for row in drawn(source, 0, epoch, 6, 2 if role == "outer" else 4, role)
+        ]
+        for role in roles
+    }
+    return lambda k: first if k == 0 else {role: drawn_of[role][k - 1] for role in roles}
+
+
+@pytest.mark.parametrize("rule", ["composed", "levels", "projected"])
+def test_storm_on_two_levels_is_its_authors_recursion(rule):
+    """Three numbers a on the very indices that the engine draws; SMVR is the other rule."""
+    forget = (0.3, 0.5, 0.7) if rule == "composed" else (0.4, 0.4, 0.4)
+    sizes = {"batch_size": 4, "outer_batch_size": 2, "period": 6}
+    bound = 1.5 if rule == "projected" else None
+    if rule == "composed":
+        method = mvrc.STORM(
+            ETA, forget=0.3, forget_jacobian=0.5, forget_gradient=0.7, **sizes
+        )  # fmt: skip
+    else:
+        method = mvrc.SMVR(ETA, forget=0.4, bound=bound, **sizes)
+    result = mvrc.minimize(TWO.problem, TWO.x0, method, epochs=3)
+    kind = "composed" if rule == "composed" else "levels"
+    expected = storm_twin(TWO, kind, forget, two_level_draws(TWO, method, 3), 18, bound)
+    np.testing.assert_allclose(result.x, expected, rtol=0, atol=1e-12)
+    other = storm_twin(TWO, {"composed": "levels", "levels": "composed"}[kind], forget,
+                       two_level_draws(TWO, method, 3), 18, bound)  # fmt: skip
+    assert np.linalg.norm(other - expected) > 1e-6  # the two rules differ
+
+
+@pytest.mark.parametrize("two", [False, True], ids=["one", "two"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_compositional_svrg(number, two):
+    """Lian, Wang & Liu's two estimators on the very indices that the engine draws, one epoch."""
+    case = TWO if two else ONE
+    outside = {"outer_batch_size": 2} if two else {}
+    jacobians = {"jacobian_batch_size": 3} if two or number == 1 else {}
+    recipe = mvrc.METHODS[f"c-svrg-{number}"](ETA, batch_size=5, period=6, **jacobians, **outside)
+    result = mvrc.minimize(case.problem, case.x0, recipe, epochs=1)
+    A = drawn(case.problem, 0, 1, 5, 5)
+    A_prime = drawn(case.problem, 0, 1, 5, 3, "jacobians") if jacobians else A
+    B = drawn(case.problem, 0, 1, 5, 2, "outer") if two else [None] * 5
+    snapshot = x = case.x0
+    everything = np.arange(case.problem.N) if two else None
+    g, J = case.values(snapshot, EVERY), case.jacobian(snapshot, EVERY)
+    full = J.T @ case.outer_gradient(g, everything)
+    v = full
+    for step in range(6):
+        if step:
+            a, b, k = A[step - 1], A_prime[step - 1], B[step - 1]
+            new = case.outer_gradient(g + case.values(x, a) - case.values(snapshot, a), k)
+            old = case.outer_gradient(g, k)
+            if number == 1:
+                v = case.jacobian(x, b).T @ new - case.jacobian(snapshot, b).T @ old + full
+            else:
+                estimate = J + case.jacobian(x, b) - case.jacobian(snapshot, b)
+                v = estimate.T @ new - J.T @ old + full
+        x = soft(x - ETA * v, ETA)
+    np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-12)
+
+
+def test_the_next_snapshot_is_drawn_from_the_epoch():
+    """Over seeds the second epoch starts at each point of the first about equally often."""
+    recipe = mvrc.CSVRG1(ETA, batch_size=40, jacobian_batch_size=40, period=4)
+    points, x = [], ONE.x0  # with all samples the path is that of proximal gradient
+    for _ in range(4):
+        points.append(x)
+        x = soft(x - ETA * exact(ONE, x), ETA)
+    seeds = 400
+    results = mvrc.minimize_many(ONE.problem, ONE.x0, recipe, seeds=seeds, epochs=2)
+    counts = np.zeros(4)
+    for result in results:
+        ends = []
+        for start in points:
+            end = start
+            for _ in range(4):
+                end = soft(end - ETA * exact(ONE, end), ETA)
+            ends.append(np.linalg.norm(end - result.x))
+        assert min(ends) < 1e-12
+        counts[int(np.argmin(ends))] += 1
+    assert np.all(np.abs(counts - seeds / 4) < 5 * np.sqrt(seeds * 3 / 16))

@@ -119,7 +119,9 @@ def run_epoch(
     state, output, pool = _restarted(method, core)
     state = scheme.begin(state)
     picking = core.output is not None or core.restart is not None
-    picks = jax.random.uniform(keys["pick"], (method.steps, 2)) if picking else None
+    picks = None
+    if picking:  # in float32, so that both precisions pick the same
+        picks = jax.random.uniform(keys["pick"], (method.steps, 2), jnp.float32)
     estimate, counts, made = core.estimator, Counts(), 0
     if estimator.refreshes:
         oracle = Oracle(problem, geometry, _large(problem, method, keys))

@@ -60,11 +60,10 @@ class CSAGA(NamedRecipe):
     restart: str = word("never")
 
     @classmethod
-    @checks.explain_keywords
     def from_theory(
         cls,
-        constants: Constants,
-        problem: Composition | None = None,
+        constants: Any,
+        problem: Any = None,
         *,
         dominance: float | None = None,
         **options: Any,

@@ -63,11 +63,10 @@ class CIVR(NamedRecipe):
     restart_every: int = eqx.field(static=True, default=1)
 
     @classmethod
-    @checks.explain_keywords
     def from_theory(
         cls,
-        constants: Constants,
-        problem: Composition | None = None,
+        constants: Any,
+        problem: Any = None,
         *,
         dominance: float | None = None,
         epsilon: float | None = None,
@@ -107,8 +106,8 @@ class CIVR(NamedRecipe):
                 raise ValueError("epsilon sets nothing for a finite sum; leave it out.")
             root = math.ceil(math.sqrt(problem.n))
         else:
-            noise = math.sqrt(2 * constants.sigma_0_squared) / checks.positive("epsilon", epsilon)
-            root, refresh = max(1, math.ceil(noise)), max(1, math.ceil(noise**2))
+            noise = 2 * constants.sigma_0_squared / checks.positive("epsilon", epsilon) ** 2
+            root, refresh = max(1, math.ceil(math.sqrt(noise))), max(1, math.ceil(noise))
         sizes = {"batch_size": root, "period": root, "refresh_size": refresh}
         every = math.ceil(2 * v / eta / root)
         return cls(step_size=eta, restart="random", restart_every=every, **(sizes | options))

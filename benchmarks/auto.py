@@ -26,7 +26,7 @@ LARGEST = 6e7  # or evaluations of g
 REPEATS = 3  # warm runs, of which the median time counts
 EARLY = ("c-saga", "vrsc-pg", "katyusha", "fista")  # often good: the others are then cut short
 LEFT_OUT = ("spider-admm",)  # for r(Ax); with A = I it is a slower CIVR
-KEEPS_JACOBIAN = ("c-saga", "vrsc-pg", "katyusha", "sarah-c")  # min(p, d) passes for one
+KEEPS_JACOBIAN = ("c-saga", "vrsc-pg", "c-svrg-2", "katyusha", "sarah-c", "smvr")
 LARGEST_JACOBIAN = 2**20  # entries
 SECONDS = 60  # after which a run is given up, too
 

@@ -31,8 +31,9 @@ known already: a column of a sample's Hessian counts as a Jacobian, in *g'*. *Ra
 `Auto` by those of the best tuned method, *with looks* the same if each sample of such a measurement
 counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run
 is given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
-evaluations) or {seconds} s. Methods that make whole p × d Jacobians ({keepers})
-are left out where these have more than {entries:,} entries, as those of the SNE.
+evaluations) or {seconds} s. Methods that always keep a Jacobian
+({keepers}) are left out where it has more than
+{entries:,} numbers, as that of the SNE; the others are matrix-free there.
 
 {auto_machine}
 

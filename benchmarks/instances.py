@@ -53,9 +53,10 @@ class Instance:
 
     @property
     def entries(self) -> int:
-        """p·d, of the Jacobian of g."""
-        geometry = self.problem.geometry(self.problem.start(self.x0))
-        return geometry.x.size * geometry.y.size
+        """Numbers that are kept of the Jacobian of g."""
+        x0 = self.problem.start(self.x0)
+        with self.problem.precision(x0):
+            return self.problem.geometry(x0).jacobian.entries
 
     @property
     def penalised(self) -> bool:

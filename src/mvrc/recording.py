@@ -38,15 +38,17 @@ class Recorder:
         problem, geometry, method: of the run.
         lanes: runs side by side; None for one without a leading axis.
         patient: whether rows may wait for each other.
+        mapping_step: λ of the gradient mapping; None for the method's own step size.
     """
 
     def __init__(
         self, problem: Composition, geometry: Geometry, method: Any, lanes: int | None,
-        patient: bool,
+        patient: bool, mapping_step: float | None = None,
     ) -> None:  # fmt: skip
         self.problem, self.geometry, self.method = problem, geometry, method
         self.judged = method.scheme.judges
         self._step = float(method.scheme.step_size)
+        self._mapping_step = mapping_step
         # Where a refresh is exact, what a judging scheme saw there is the measurement.
         self.measured = self.judged and problem.n is not None and problem.N is not None
         self.block = 1
@@ -92,7 +94,8 @@ class Recorder:
         return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
 
     def _measuring(self, points: str) -> Any:
-        return measurement(self.problem, self.geometry, self.method.scheme.step_size, points)
+        step = self._mapping_step or self.method.scheme.step_size
+        return measurement(self.problem, self.geometry, step, points)
 
     def _all(self, points: list[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Φ and ‖𝒢_η‖ at the points, at most a block of them."""
@@ -104,7 +107,7 @@ class Recorder:
 
     def _judgement(self, state: State) -> tuple[np.ndarray, np.ndarray] | None:
         """Φ and ‖𝒢_η‖ where the last refresh of a judging scheme was exact."""
-        if not self.measured or not state.epoch:
+        if not self.measured or not state.epoch or self._mapping_step is not None:
             return None
         log = self.log(state)
         if not np.all(np.isfinite(log.objective)):

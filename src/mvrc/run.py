@@ -72,6 +72,7 @@ class Run:
         lanes: int | None,  # None: one run without a leading axis
         stop: Stop,
         record_every: Any,
+        mapping_step: Any,
         output: Any,
         callback: Any,
         progress: Any,
@@ -84,6 +85,8 @@ class Run:
         check_checkpoint(checkpoint, checkpoint_every)
         self.problem, self.seeds, self.lanes = problem, seeds, lanes
         self.record_every = checks.whole("record_every", record_every)
+        if mapping_step is not None:
+            mapping_step = checks.positive("mapping_step", mapping_step)
         self.output = checks.choice("output", output, OUTPUTS)
         self.callback, self.progress = callback, progress
         if checkpoint_every is not None:
@@ -108,13 +111,15 @@ class Run:
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
             step = self.method.scheme.step_size
             check_step(step, self.geometry)
-            self.recorder = Recorder(problem, self.geometry, self.method, lanes, self._patient())
+            self.recorder = Recorder(
+                problem, self.geometry, self.method, lanes, self._patient(), mapping_step
+            )
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
                     problem, self.geometry, self.x0, self.method,
                     {"seeds": seeds, "lanes": lanes, "output": output,
-                     "record_every": record_every},
+                     "record_every": record_every, "mapping_step": mapping_step},
                 )  # fmt: skip
                 self.checkpoint = Checkpoint(Path(checkpoint), described)
 

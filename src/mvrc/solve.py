@@ -26,6 +26,7 @@ def minimize(
     rtol: float | None = None,
     seed: int = 0,
     record_every: int = 1,
+    mapping_step: float | None = None,
     output: str = "last",
     callback: Callable[[Info], Any] | None = None,
     progress: bool = False,
@@ -49,8 +50,10 @@ def minimize(
         rtol: likewise, at most this share of its value at x0.
         seed: the source of all randomness of the run.
         record_every: epochs between two rows of the history; first and last are always there.
-        output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it)
-            or "best" (lowest recorded objective).
+        mapping_step: λ of the gradient mapping 𝒢_λ that is measured; the method's own step size
+            by default. One number makes methods with different steps comparable.
+        output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it; with
+            random restarts over those of the last run) or "best" (lowest recorded objective).
         callback: called with an `Info` after each recorded epoch; a true value stops the run.
         progress: show a progress bar (needs rich).
         checkpoint: folder in which the whole state is saved; a second call with the same
@@ -60,7 +63,7 @@ def minimize(
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,
         Stop.checked(epochs, samples, seconds, tol, rtol),
-        record_every, output, callback, progress, checkpoint, checkpoint_every,
+        record_every, mapping_step, output, callback, progress, checkpoint, checkpoint_every,
     )  # fmt: skip
     return run.solve()[0]
 
@@ -78,6 +81,7 @@ def minimize_many(
     tol: float | None = None,
     rtol: float | None = None,
     record_every: int = 1,
+    mapping_step: float | None = None,
     output: str = "last",
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -101,6 +105,6 @@ def minimize_many(
         raise ValueError("seeds is empty; give how many or at least one.")
     run = Run(
         problem, x0, method, chosen, len(chosen), Stop.checked(epochs, samples, seconds, tol, rtol),
-        record_every, output, None, progress, checkpoint, checkpoint_every,
+        record_every, mapping_step, output, None, progress, checkpoint, checkpoint_every,
     )  # fmt: skip
     return run.solve()

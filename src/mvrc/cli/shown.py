@@ -10,8 +10,8 @@ from rich.table import Table
 
 def print_tables(output: Path) -> None:
     """Both tables."""
-    from mvrc.report.page import passes, summary
-    from mvrc.report.tuning import LEVELS, best_steps
+    from mvrc.report.page import summary
+    from mvrc.report.tuning import LEVELS, best_steps, passes
 
     columns, claims = summary(output)
     console = Console()
@@ -36,5 +36,6 @@ def print_tables(output: Path) -> None:
             table.add_column(f"{level:g}", justify="right")
         for row in rows:
             cells = [passes(row.passes[level]) for level in LEVELS]
-            table.add_row(row.label, f"{row.step_size:.3g}", *cells)
+            step = "itself" if row.step_size is None else f"{row.step_size:.3g}"
+            table.add_row(row.label, step, *cells)
         console.print(table)

@@ -59,9 +59,11 @@ def _spam(source: Source) -> Task:
 
 def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | None = None) -> Any:
     """The recipe with the experiment's sizes; `step_size` in place of the paper's."""
+    if spec.recipe == "auto":
+        return mvrc.Auto()
     if spec.recipe == "fista":
         return mvrc.FISTA(step_size)
-    step = experiment.step_size if step_size is None else step_size
+    step = (experiment.step_size if step_size is None else step_size) * spec.step_factor
     batch, outer = experiment.batch_size, experiment.outer_batch_size
     sizes: dict[str, Any] = {"batch_size": batch, "period": experiment.steps(n)}
     if outer is not None:
@@ -76,8 +78,12 @@ def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | 
             Spider(), ProximalScheme(step), small, period=experiment.steps(n), name="civr"
         )
     if spec.recipe == "mvrc":
+        momentum: Any
         if isinstance(spec.momentum, str):
             checks.choice("momentum", spec.momentum, ("diminishing-restart",))
-            return mvrc.MVRC(step, momentum=mvrc.Diminishing(restart=True), **sizes)
-        return mvrc.MVRC(step, momentum=mvrc.Constant(spec.momentum or 0.8), **sizes)
+            momentum = mvrc.Diminishing(restart=True)
+        else:
+            momentum = mvrc.Constant(spec.momentum or 0.8)
+        # θ ≡ 1: the paper states no ε for its experiments.
+        return mvrc.MVRC(step, momentum, epsilon=None, **sizes)
     return mvrc.METHODS[spec.recipe](step, **sizes)

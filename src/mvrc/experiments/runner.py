@@ -22,12 +22,12 @@ import jax
 import numpy as np
 
 import mvrc
-from mvrc.experiments import problems, sources
+from mvrc.experiments import problems, sources, tuning
 from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import Experiment, MethodSpec
 from mvrc.result import COLUMNS
 
-FORMAT = 2  # of the files; another number is another run
+FORMAT = 3  # of the files; another number is another run
 MEASURED = ("objective", "gradient_mapping")  # columns with a value for each seed
 
 
@@ -38,18 +38,16 @@ class Job:
     experiment: Experiment
     source: Source
     method: MethodSpec
-    power: int | None = None  # tuning: the step is 2^power / L
+    tuned: bool = False  # at the best step of a grid, else at the experiment's
 
     @property
     def seeds(self) -> int:
-        tuning = self.experiment.tuning
-        return self.experiment.seeds if self.power is None or tuning is None else tuning.seeds
+        return self.experiment.seeds if self.method.draws else 1
 
     @property
     def name(self) -> str:
         """Short, for a progress bar."""
-        step = "" if self.power is None else f", step 2^{self.power}/L"
-        return f"{self.experiment.id}: {self.method.label}{step}"
+        return f"{self.experiment.id}: {self.method.label}{', best step' if self.tuned else ''}"
 
     @functools.cached_property
     def described(self) -> dict[str, Any]:
@@ -60,11 +58,12 @@ class Job:
             "fingerprint": self.source.fingerprint, "method": dataclasses.asdict(self.method),
             "batch_size": e.batch_size, "outer_batch_size": e.outer_batch_size,
             "period": e.steps(self.source.n), "asc_pg": e.asc_pg, "seeds": self.seeds,
-            "step_size": e.step_size, "epochs": e.epochs, "power": self.power,
+            "step_size": e.step_size, "epochs": e.epochs, "tuning": None,
             "version": mvrc.__version__, "format": FORMAT,
         }  # fmt: skip
-        if self.power is not None and e.tuning is not None:
-            words |= {"passes": e.tuning.passes, "step_size": None, "epochs": None}
+        if self.tuned and e.tuning is not None:
+            grid = dataclasses.asdict(dataclasses.replace(e.tuning, methods=(), beside=()))
+            words |= {"tuning": grid, "step_size": None, "epochs": None}
         return words
 
     @property
@@ -74,23 +73,23 @@ class Job:
 
 
 def plan(
-    experiments: dict[str, Experiment], folder: str | Path | None = None, tuning: bool = True
+    experiments: dict[str, Experiment], folder: str | Path | None = None, tuned: bool = True
 ) -> list[Job]:
     """The jobs, the figure's first."""
     found = {name: sources.find(e.data, folder) for name, e in experiments.items()}
     wanted = [
         (name, e)
         for name, e in experiments.items()
-        if not e.instead_of or any(o in found and not found[o].real for o in e.instead_of)
+        if (not e.instead_of or any(o in found and not found[o].real for o in e.instead_of))
+        and (not e.besides or any(o in found and found[o].real for o in e.besides))
     ]
-    jobs = [Job(e, found[name], m) for name, e in wanted for m in e.methods]
-    if tuning:
+    jobs = [Job(e, found[name], m) for name, e in wanted for m in (*e.methods, *e.controls)]
+    if tuned:
         jobs += [
-            Job(e, found[name], m, power)
+            Job(e, found[name], m, tuned=True)
             for name, e in wanted
             if e.tuning is not None
-            for m in e.tuning.methods
-            for power in e.tuning.powers
+            for m in (*e.tuning.methods, *e.tuning.beside)
         ]
     return jobs
 
@@ -119,7 +118,7 @@ def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
     # Jobs that share compiled programs go to one worker, one after the other.
     groups: dict[Any, list[Job]] = {}
     for job in jobs:
-        groups.setdefault((job.power is None, job.experiment.id, job.method.id), []).append(job)
+        groups.setdefault((job.tuned, job.experiment.id, job.method.recipe), []).append(job)
     pool = multiprocessing.get_context("spawn").Pool(
         workers, _start_worker, (jax.config.jax_compilation_cache_dir,)  # type: ignore[attr-defined]
     )  # fmt: skip
@@ -168,7 +167,7 @@ def records(output: Path) -> list[dict[str, Any]]:
 def write_rows(output: Path) -> Path:
     """rows.csv: a row for every run, seed and measurement."""
     path = output / "rows.csv"
-    named = ("mvrc", "jax", "machine", "experiment", "data", "method", "power", "step_size", "seed")
+    named = ("mvrc", "jax", "machine", "experiment", "data", "method", "tuned", "step_size", "seed")
     with _replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow([*named, *COLUMNS])
@@ -176,7 +175,7 @@ def write_rows(output: Path) -> Path:
             made = record["made_with"]
             head = [
                 made["mvrc"], made["jax"], made["machine"], record["experiment"], record["data"],
-                record["method"], record["power"], record["step_size"],
+                record["method"], record["tuned"], record["step_size"],
             ]  # fmt: skip
             rows = record["rows"]
             for seed in range(record["seeds"]):
@@ -189,21 +188,25 @@ def write_rows(output: Path) -> Path:
 def _solve(job: Job) -> dict[str, Any]:
     """A run as a record that can be saved."""
     task = problems.task(job.experiment, job.source)
-    n = job.source.n
-    e = job.experiment
-    step = None if job.power is None else 2.0**job.power / task.smoothness
-    method = problems.method(job.method, e, n, step)
-    if job.power is None:
+    e, n = job.experiment, job.source.n
+    start = time.perf_counter()
+    tried: list[dict[str, Any]] = []
+    step, grid = None, e.tuning if job.tuned else None
+    if grid is None:
         # An epoch of a variance-reduced method is n + 2S(τ − 1) samples; ASC-PG has as many.
-        budget = e.epochs * (n + 2 * e.batch_size * (e.steps(n) - 1))
         limits: dict[str, Any] = {"epochs": e.epochs}
         if job.method.recipe == "asc-pg":
-            limits = {"samples": budget}
+            limits = {"samples": e.epochs * (n + 2 * e.batch_size * (e.steps(n) - 1))}
     else:
-        assert e.tuning is not None
-        limits = {"samples": e.tuning.passes * n}
-    start = time.perf_counter()
-    if e.together:
+        limits = {"samples": grid.passes * n}
+        if job.method not in grid.beside:
+            tried = tuning.search(job.method, e, n, task, limits)
+            step = 2.0 ** tuning.best(tried)["power"] / task.smoothness
+    method = problems.method(job.method, e, n, step)
+    # One λ for all methods of an experiment, whatever their own steps.
+    limits["mapping_step"] = e.step_size
+    together = e.together and job.seeds > 1
+    if together:
         results = mvrc.minimize_many(task.problem, task.x0, method, seeds=job.seeds, **limits)
     else:
         results = [
@@ -215,11 +218,12 @@ def _solve(job: Job) -> dict[str, Any]:
     return {
         "experiment": e.id, "title": e.title, "data": job.source.name,
         "data_title": job.source.title, "size": job.source.size, "n": n, "real": job.source.real,
-        "method": job.method.id, "label": job.method.label, "power": job.power,
+        "method": job.method.id, "label": job.method.label, "tuned": job.tuned,
+        "control": job.method.step_factor != 1, "tried": tried,
         "step_size": results[0].step_size, "seeds": job.seeds,
         "best": task.best, "exact": task.exact, "smoothness": task.smoothness,
         "status": [result.status.name for result in results],
-        "described": job.described, "rows": _rows(results, e.together),
+        "described": job.described, "rows": _rows(results, together),
         "wall_seconds": time.perf_counter() - start,
         "made_with": made_with(),
     }  # fmt: skip

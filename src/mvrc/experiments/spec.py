@@ -17,18 +17,32 @@ class MethodSpec:
 
     id: str
     label: str
-    recipe: str  # a name of mvrc.METHODS
+    recipe: str  # a name of mvrc.METHODS, or "auto"
     momentum: float | str | None = None  # of MVRC: α, or "diminishing-restart"
+    step_factor: float = 1.0  # times η; of a control another than 1
+
+    @property
+    def draws(self) -> bool:
+        """Whether seeds make a difference."""
+        return self.recipe not in ("fista", "auto", "proximal-gradient")
 
 
 @dataclasses.dataclass(frozen=True)
 class Tuning:
-    """Every method at 2^k/L, for the table of best steps."""
+    """Every method at its best 2^k/L, k = lowest, lowest + ½, …, highest."""
 
     methods: tuple[MethodSpec, ...]
-    powers: tuple[int, ...]
+    lowest: int
+    highest: int
     passes: int  # samples of a run, in passes over the data
-    seeds: int
+    seeds: int  # by which the step is chosen
+    beside: tuple[MethodSpec, ...] = ()  # methods without a step to choose
+    spacing: float = 0.5  # of k
+
+    def powers(self) -> list[float]:
+        """The first grid."""
+        count = round((self.highest - self.lowest) / self.spacing)
+        return [self.lowest + self.spacing * i for i in range(count + 1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +64,8 @@ class Experiment:
     tuning: Tuning | None = None
     together: bool = True  # all seeds in one vmapped program, else one after the other
     instead_of: tuple[str, ...] = ()  # run only where one of these has no real data
+    besides: tuple[str, ...] = ()  # run only where one of these has real data
+    controls: tuple[MethodSpec, ...] = ()  # methods at another step
 
     def steps(self, n: int) -> int:
         """The period τ."""
@@ -82,16 +98,16 @@ def choose(experiments: dict[str, Experiment], only: str | None) -> dict[str, Ex
         raise ValueError(f"only is empty; it may name {', '.join(experiments)}.")
     for name in names:
         checks.choice("only", name, experiments)
-    return {name: dataclasses.replace(experiments[name], instead_of=()) for name in names}
+    return {
+        name: dataclasses.replace(experiments[name], instead_of=(), besides=()) for name in names
+    }
 
 
 def quick(experiment: Experiment) -> Experiment:
     """A short version: a third of the epochs, at most three seeds, every other step size."""
     tuning = experiment.tuning
     if tuning is not None:
-        tuning = dataclasses.replace(
-            tuning, powers=tuning.powers[1::2], passes=tuning.passes // 2, seeds=1
-        )
+        tuning = dataclasses.replace(tuning, spacing=1.0, passes=tuning.passes // 2, seeds=1)
     return dataclasses.replace(
         experiment,
         epochs=max(3, experiment.epochs // 3),
@@ -121,9 +137,8 @@ def _experiment(
         )
     tuning = fields.get("tuning")
     if tuning is not None:
-        tuning = Tuning(
-            chosen(tuning["methods"]), tuple(tuning["powers"]), tuning["passes"], tuning["seeds"]
-        )
-    listed = {"data": tuple(fields["data"]), "instead_of": tuple(fields.get("instead_of", ()))}
-    own = {"methods": methods_of, "tuning": tuning}
+        named = {word: chosen(tuning.get(word, [])) for word in ("methods", "beside")}
+        tuning = Tuning(**tuning | named)
+    listed = {word: tuple(fields.get(word, ())) for word in ("data", "instead_of", "besides")}
+    own = {"methods": methods_of, "tuning": tuning, "controls": chosen(fields.get("controls", []))}
     return Experiment(id=name, **{"seeds": seeds, **fields, **listed, **own})

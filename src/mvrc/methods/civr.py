@@ -108,7 +108,7 @@ class CIVR(NamedRecipe):
         else:
             noise = 2 * constants.sigma_0_squared / checks.positive("epsilon", epsilon) ** 2
             root, refresh = max(1, math.ceil(math.sqrt(noise))), max(1, math.ceil(noise))
-        sizes = {"batch_size": root, "period": root, "refresh_size": refresh}
+        sizes: dict[str, Any] = {"batch_size": root, "period": root, "refresh_size": refresh}
         every = math.ceil(2 * v / eta / root)
         return cls(step_size=eta, restart="random", restart_every=every, **(sizes | options))
 

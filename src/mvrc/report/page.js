@@ -1,7 +1,8 @@
 "use strict";
 const METRICS = ["gradient_mapping", "gap"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const hidden = new Set();
+const controls = DATA.flatMap((column) => column.curves.filter((curve) => curve.control));
+const hidden = new Set(controls.map((curve) => curve.label));
 let axis = "samples";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -12,15 +13,40 @@ function traces(column, metric) {
     if (hidden.has(curve.label)) continue;
     const x = curve[axis];
     const [median, low, high] = curve.values[metric];
-    const band = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-    made.push({ ...band, y: high });
-    made.push({ ...band, y: low, fill: "tonexty", fillcolor: curve.colour + "33" });
+    if (!curve.control) {
+      const band = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+      made.push({ ...band, y: high });
+      made.push({ ...band, y: low, fill: "tonexty", fillcolor: curve.colour + "33" });
+    }
+    // Markers of lines that lie on each other stand at places of their own.
+    const place = column.curves.indexOf(curve), every = Math.max(1, Math.floor(x.length / 5));
+    const marked = x.map((_, i) => (i % every === place % every ? (curve.control ? 5 : 7) : 0));
     made.push({
-      x, y: median, name: curve.label, mode: "lines", line: { color: curve.colour, width: 2.2 },
-      hovertemplate: "%{y:.3g}<extra>" + curve.label + "</extra>",
+      x, y: median, name: curve.label, mode: "lines+markers",
+      line: { color: curve.colour, width: curve.control ? 1 : 2.2,
+        dash: curve.dash.length ? curve.dash.map((d) => d + "px").join(",") : "solid" },
+      marker: { symbol: curve.symbol, size: marked, color: curve.colour, line: { width: 0 } },
+      hovertemplate: "%{y:.3g}<extra>" + escaped(curve.label) + "</extra>",
     });
   }
   return made;
+}
+
+const escaped = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
+
+// Powers of ten, and 2 and 5 times them where there are few: one style for all axes.
+function ticks(low, high) {
+  const factors = high - low < 1.5 ? [1, 2, 5] : high - low < 3 ? [1, 3] : [1];
+  const every = Math.max(1, Math.ceil((high - low) / 6));
+  const values = [], texts = [];
+  for (let k = Math.floor(low); k <= Math.ceil(high); k++) {
+    if (k % every) continue;
+    for (const f of factors) {
+      values.push(f * 10 ** k);
+      texts.push(`${f === 1 ? "" : f + "·"}10<sup>${String(k).replace("-", "−")}</sup>`);
+    }
+  }
+  return { tickvals: values, ticktext: texts };
 }
 
 function layout(column) {
@@ -34,7 +60,7 @@ function layout(column) {
     hoverlabel: { bgcolor: colour("--paper"), font: { color: ink } },
     xaxis: { ...shared, range: [0, end], fixedrange: false, title: {
       text: axis === "samples" ? "samples of g (millions)" : "seconds", standoff: 6 } },
-    yaxis: { ...shared, type: "log", exponentformat: "power", dtick: 1, nticks: 6 },
+    yaxis: { ...shared, type: "log" },
   };
 }
 
@@ -43,10 +69,10 @@ function draw() {
     for (const metric of METRICS) {
       const look = layout(column);
       const values = column.curves.flatMap((c) => c.values[metric][0]).filter((v) => v > 0);
+      if (!values.length) continue;
       const low = Math.log10(Math.min(...values)), high = Math.log10(Math.max(...values));
       look.yaxis.range = [low - 0.15, high + 0.15];
-      if (high - low < 1.5) { look.yaxis.dtick = "D2"; look.yaxis.tickformat = ".0e"; }
-      else if (high - low > 8) { look.yaxis.dtick = Math.ceil((high - low) / 6); }
+      Object.assign(look.yaxis, ticks(low - 0.15, high + 0.15));
       Plotly.react(`${column.id}-${metric}`, traces(column, metric), look,
         { responsive: true, displaylogo: false, displayModeBar: false });
     }
@@ -61,14 +87,14 @@ function choose(name) {
 
 function legend() {
   const seen = new Map();
-  for (const column of DATA) for (const curve of column.curves) seen.set(curve.label, curve.colour);
+  for (const column of DATA) for (const curve of column.curves) seen.set(curve.label, curve);
   const place = document.getElementById("legend");
-  for (const [label, shade] of seen) {
+  for (const [label, curve] of seen) {
     const button = document.createElement("button");
     const mark = document.createElement("i");
-    mark.style.background = shade;
+    mark.style.borderTop = `${curve.control ? 1 : 3}px ${curve.dash.length ? "dashed" : "solid"} ${curve.colour}`;
     button.append(mark, label);
-    button.setAttribute("aria-pressed", "true");
+    button.setAttribute("aria-pressed", String(!hidden.has(label)));
     button.onclick = () => {
       hidden.has(label) ? hidden.delete(label) : hidden.add(label);
       button.setAttribute("aria-pressed", String(!hidden.has(label)));

@@ -13,9 +13,9 @@ import numpy as np
 
 from mvrc.experiments import runner
 from mvrc.report import figures
-from mvrc.report.claims import Claim, claims
+from mvrc.report.claims import Claim, Table, claims
 from mvrc.report.summary import METRICS, Column, columns
-from mvrc.report.tuning import LEVELS, best_steps
+from mvrc.report.tuning import LEVELS, best_steps, passes
 
 BIBTEX = """@misc{chen2020momentum,
   title  = {Momentum with Variance Reduction for Nonconvex Composition Optimization},
@@ -73,7 +73,8 @@ def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str])
 
 def _panel_data(column: Column) -> dict[str, Any]:
     curves = []
-    for curve in column.curves:
+    for curve in (*column.curves, *column.controls):
+        look = figures.look(curve.method)
         values = {}
         for metric in METRICS:
             low, high = curve.quartiles(metric)
@@ -81,7 +82,10 @@ def _panel_data(column: Column) -> dict[str, Any]:
         curves.append(
             {
                 "label": curve.label,
-                "colour": figures.look(curve.method)[0],
+                "colour": look.colour,
+                "symbol": look.symbol,
+                "dash": [4 * part for part in look.dash],
+                "control": curve.control,
                 "samples": _list(curve.samples / 1e6),
                 "seconds": _list(curve.seconds),
                 "values": values,
@@ -109,10 +113,10 @@ def _intro(table: list[Column], verdicts: list[Claim]) -> str:
 
 def _panels(column: Column) -> str:
     title = html.escape(column.title)
-    what = html.escape(f"{column.size}, {column.data_title}")
+    what = html.escape(f"{column.size}, {column.kind}: {column.data_title}")
     plots = "".join(
         f'<figure><figcaption>{html.escape(METRICS[metric])}</figcaption>'
-        f'<div class="plot" id="{column.id}-{metric}" role="img" '
+        f'<div class="plot" id="{html.escape(column.id)}-{metric}" role="img" '
         f'aria-label="{html.escape(METRICS[metric])}, {title}"></div></figure>'
         for metric in ("gradient_mapping", "gap")
     )  # fmt: skip
@@ -123,31 +127,38 @@ def _claims_table(verdicts: list[Claim]) -> str:
     rows = "".join(
         f'<tr class="{claim.verdict.replace(" ", "-")}"><td>{html.escape(claim.where)}</td>'
         f"<td>{html.escape(claim.sentence)}</td>"
-        f'<td class="verdict">{claim.verdict}</td><td>{html.escape(claim.numbers)}</td></tr>'
+        f'<td class="verdict">{claim.verdict}</td><td>{_small_table(claim.measured)}</td></tr>'
         for claim in verdicts
     )
     head = "<tr><th>experiment</th><th>the paper says</th><th>verdict</th><th>measured</th></tr>"
     return f'<table class="claims"><thead>{head}</thead><tbody>{rows}</tbody></table>'
 
 
-def passes(value: float) -> str:
-    """A number of passes, or a dash for never."""
-    return "–" if math.isinf(value) else f"{value:.0f}"
+def _small_table(table: Table) -> str:
+    """What was measured: a table inside a cell."""
+    heads, *rows = (tuple(html.escape(cell) for cell in row) for row in table)
+    head = "".join(f"<th>{cell}</th>" for cell in heads)
+    body = "".join(
+        f"<tr><th>{row[0]}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>"
+        for row in rows
+    )
+    return f'<table class="measured"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _tuning_table(column: Column) -> str:
     rows = ""
     for row in best_steps(column):
         cells = "".join(f"<td>{passes(row.passes[level])}</td>" for level in LEVELS)
-        edge = " (edge of the grid)" if row.at_edge else ""
-        rows += (
-            f"<tr><td>{html.escape(row.label)}</td><td>{row.step_size:.3g}{edge}</td>{cells}"
-            f"<td>{row.diverged}</td></tr>"
-        )
+        step, tried = "chooses by itself", "–"
+        if row.step_size is not None:
+            edge = " (edge of the grid)" if row.at_edge else ""
+            step, tried = f"{row.step_size:.3g}{edge}", f"{row.tried}, {row.diverged}"
+        rows += f"<tr><td>{html.escape(row.label)}</td><td>{step}</td>{cells}<td>{tried}</td></tr>"
     head = "".join(f"<th>gap {level:g}</th>" for level in LEVELS)
+    title = html.escape(f"{column.title}: {column.size}, {column.kind}")
     return (
-        f"<h3>{html.escape(column.title)}</h3><table><thead><tr><th>method</th><th>best step</th>"
-        f"{head}<th>steps that diverged</th></tr></thead><tbody>{rows}</tbody></table>"
+        f"<h3>{title}</h3><table><thead><tr><th>method</th><th>best step</th>"
+        f"{head}<th>steps tried, diverged</th></tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
@@ -164,6 +175,6 @@ def _run(column: Column) -> str:
     return (
         f"<li><b>{html.escape(column.title)}</b>: {html.escape(column.data_title)}, {column.size}. "
         f"Step size {p['step_size']:g}, batch {p['batch_size']}{outer}, period {p['period']}, "
-        f"{p['epochs']} epochs, {p['seeds']} seeds{asc}; "
+        f"{p['epochs']} epochs, {p['seeds']} seeds, θ ≡ 1{asc}; {column.kind}; "
         f"{best} = {column.best:.8g}.</li>"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,33 @@ METRICS = {
     "gradient_mapping": "norm of the gradient mapping",
 }
 FLOOR = 1e-16  # gaps below are rounding
+
+
+class Spread(NamedTuple):
+    """Quartiles over the seeds, none of them interpolated, as ∞ − ∞ is none; the median is."""
+
+    low: float
+    median: float
+    high: float
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Spread:
+        low = np.quantile(values, 0.25, method="lower")
+        high = np.quantile(values, 0.75, method="higher")
+        return cls(float(low), float(np.median(values)), float(high))
+
+    def text(self, digits: str = ".3g") -> str:
+        """'2.06 (2.05–2.07)'; one number where all seeds agree."""
+        low, median, high = (format(value, digits) for value in self)
+        return median if low == high else f"{median} ({low}–{high})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """A method at its best step, or one that has none to choose."""
+
+    curve: Curve
+    tried: list[dict[str, Any]]  # of the search, in the order of the steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,24 +52,29 @@ class Curve:
     seconds: np.ndarray  # of one seed
     values: dict[str, np.ndarray]  # metric: seeds × rows
     statuses: tuple[str, ...]
+    control: bool = False  # at another step than the experiment's
 
     def median(self, metric: str) -> np.ndarray:
         return np.median(_diverged_is_worst(self.values[metric]), axis=0)
 
     def quartiles(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        values = _diverged_is_worst(self.values[metric])  # no interpolation, as ∞ − ∞ is none
+        values = _diverged_is_worst(self.values[metric])
         low = np.quantile(values, 0.25, axis=0, method="lower")
         return low, np.quantile(values, 0.75, axis=0, method="higher")
 
-    def at(self, metric: str, samples: float) -> float:
-        """The median after so many samples."""
-        made = np.flatnonzero(self.samples <= samples * (1 + 1e-9))
-        return float(self.median(metric)[made[-1]])
+    def row(self, samples: float) -> int:
+        """The last row after at most so many samples."""
+        return int(np.flatnonzero(self.samples <= samples * (1 + 1e-9))[-1])
 
-    def samples_to(self, metric: str, level: float) -> float:
-        """Samples until the median is at most `level`; ∞ when it never is."""
-        reached = np.flatnonzero(self.median(metric) <= level)
-        return float(self.samples[reached[0]]) if len(reached) else np.inf
+    def at(self, metric: str, samples: float) -> Spread:
+        """The value after so many samples."""
+        return Spread.of(_diverged_is_worst(self.values[metric])[:, self.row(samples)])
+
+    def samples_to(self, metric: str, level: float) -> np.ndarray:
+        """For each seed, samples until it is at most `level`; ∞ when it never is."""
+        reached = _diverged_is_worst(self.values[metric]) <= level
+        first = self.samples[reached.argmax(axis=1)]
+        return np.where(reached.any(axis=1), first, np.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +90,19 @@ class Column:
     real: bool
     best: float
     exact: bool
+    smoothness: float  # L
     curves: tuple[Curve, ...]
-    tuned: dict[str, list[Curve]]  # method: one curve a step size
+    controls: tuple[Curve, ...]  # methods at another step
+    tuned: list[Tuned]
     parameters: dict[str, Any]
 
+    @property
+    def kind(self) -> str:
+        """Which data these are."""
+        return "real data" if self.real else "simulated data"
+
     def curve(self, method: str) -> Curve:
-        return next(curve for curve in self.curves if curve.method == method)
+        return next(c for c in (*self.curves, *self.controls) if c.method == method)
 
     @property
     def budget(self) -> float:
@@ -85,17 +124,15 @@ def _column(runs: list[dict[str, Any]]) -> Column:
     if not first["exact"]:  # the lowest value that any run met
         lowest = (v for run in runs for seed in run["rows"]["objective"] for v in seed)
         best = min([best, *(v for v in lowest if v is not None)])
-    tuned: dict[str, list[Curve]] = {}
-    for run in runs:
-        if run["power"] is not None:
-            tuned.setdefault(run["method"], []).append(_curve(run, best))
+    plain = [run for run in runs if not run["tuned"]]
     named = ("batch_size", "outer_batch_size", "period", "epochs", "step_size", "asc_pg", "seeds")
     return Column(
         id=first["experiment"], title=first["title"], data=first["data"],
         data_title=first["data_title"], size=first["size"], n=first["n"], real=first["real"],
-        best=best, exact=first["exact"],
-        curves=tuple(_curve(run, best) for run in runs if run["power"] is None),
-        tuned=tuned,
+        best=best, exact=first["exact"], smoothness=first["smoothness"],
+        curves=tuple(_curve(r, best) for r in plain if not r["control"]),
+        controls=tuple(_curve(r, best) for r in plain if r["control"]),
+        tuned=[Tuned(_curve(run, best), run["tried"]) for run in runs if run["tuned"]],
         parameters={name: first["described"][name] for name in named},
     )  # fmt: skip
 
@@ -112,6 +149,7 @@ def _curve(run: dict[str, Any], best: float) -> Curve:
         seconds=np.array(rows["seconds"], float),
         values={"gap": gap, "gradient_mapping": np.array(rows["gradient_mapping"], float)},
         statuses=tuple(run["status"]),
+        control=run["control"],
     )
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from mvrc.report.summary import Column, Curve
-
-LEVELS = (1e-2, 1e-4, 1e-6)
+from mvrc.experiments.tuning import LEVELS
+from mvrc.report.summary import Column, Spread, Tuned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,33 +15,38 @@ class Row:
 
     method: str
     label: str
-    step_size: float
+    step_size: float | None  # None: it has none to choose
     at_edge: bool  # whether that step is the smallest or largest that was tried
-    passes: dict[float, float]  # level: samples / n, ∞ when never reached
-    diverged: int  # step sizes at which a seed diverged
+    passes: dict[float, Spread]  # level: samples / n over the seeds, ∞ when never reached
+    tried: int  # step sizes
+    diverged: int  # of them, those at which a seed diverged
 
 
 def best_steps(column: Column) -> list[Row]:
-    """One row a method, the fastest first."""
-    rows = [_row(column, curves) for curves in column.tuned.values()]
-    return sorted(rows, key=lambda row: [row.passes[level] for level in reversed(LEVELS)])
+    """One row per method, the fastest first."""
+    rows = [_row(column, tuned) for tuned in column.tuned]
+    return sorted(rows, key=lambda row: [row.passes[level].median for level in reversed(LEVELS)])
 
 
-def _row(column: Column, curves: list[Curve]) -> Row:
-    def passes(curve: Curve) -> dict[float, float]:
-        return {level: curve.samples_to("gap", level) / column.n for level in LEVELS}
-
-    def rank(curve: Curve) -> list[float]:
-        made = passes(curve)
-        last = float(curve.median("gap")[-1])
-        return [*(made[level] for level in reversed(LEVELS)), last if last == last else math.inf]
-
-    best = min(curves, key=rank)
+def _row(column: Column, tuned: Tuned) -> Row:
+    curve, tried = tuned.curve, tuned.tried
+    steps = [2.0 ** one["power"] for one in tried]
+    own = curve.step_size * column.smoothness if tried else 0.0
     return Row(
-        method=best.method,
-        label=best.label,
-        step_size=best.step_size,
-        at_edge=best in (curves[0], curves[-1]),
-        passes=passes(best),
-        diverged=sum("DIVERGED" in curve.statuses for curve in curves),
+        method=curve.method,
+        label=curve.label,
+        step_size=curve.step_size if tried else None,
+        at_edge=bool(tried) and not min(steps) * 1.01 < own < max(steps) * 0.99,
+        passes={level: Spread.of(curve.samples_to("gap", level) / column.n) for level in LEVELS},
+        tried=len(tried),
+        diverged=sum(one["diverged"] > 0 for one in tried),
     )
+
+
+def passes(value: Spread) -> str:
+    """A number of passes with its quartiles, or a dash for never."""
+    if math.isinf(value.median):
+        return "–" if math.isinf(value.low) else f"– ({value.low:.0f}–)"
+    if math.isinf(value.high):
+        return f"{value.median:.0f} ({value.low:.0f}–)"
+    return value.text(".0f")

@@ -13,7 +13,7 @@ import numpy as np
 
 from mvrc.experiments import runner
 from mvrc.report import figures
-from mvrc.report.claims import Claim, Table, claims
+from mvrc.report.claims import CONTROL, Claim, Table, claims
 from mvrc.report.summary import METRICS, Column, columns
 from mvrc.report.tuning import LEVELS, best_steps, passes
 
@@ -99,6 +99,7 @@ def _list(values: np.ndarray) -> list[float | None]:
 
 
 def _intro(table: list[Column], verdicts: list[Claim]) -> str:
+    verdicts = [claim for claim in verdicts if claim.sentence != CONTROL]
     held = sum(claim.verdict == "holds" for claim in verdicts)
     real = [column for column in table if column.real]
     kind = (

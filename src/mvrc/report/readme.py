@@ -45,22 +45,33 @@ def markdown(columns: list[Column], claims: list[Claim]) -> str:
             found = [c for c in claims if c.sentence == sentence and c.column == column.id]
             cells.append(found[0].verdict if found else "")
         lines.append(f"| {sentence} | {' | '.join(cells)} |")
-    control = "; ".join(_control(c) for c in columns if _has_control(c))
+    control = "; ".join(_control(c) for c in columns if c.real and _has_control(c))
     if control:
         lines += [
             "",
-            "At the paper's η, MVRC with constant momentum moves by λ = 1.8 η, and CIVR at that step "
-            f"does the same (last relative gaps): {control}.",
+            "At the paper's η, MVRC with constant momentum moves by λ = 1.8 η, and CIVR at that "
+            f"step does the same: last relative gaps of {control}.",
         ]
-    for column in columns:
-        rows = best_steps(column)
-        if rows:
-            shown = ", ".join(f"{row.label} {passes(row.passes[1e-6])}" for row in rows)
-            lines += [
-                "",
-                f"Passes to a relative gap of 1e-6 at the best step of each, {column.title}: {shown}.",
-            ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_best_steps(columns), ""])
+
+
+def _best_steps(columns: list[Column]) -> list[str]:
+    """Passes of each method at its best step, a column an experiment."""
+    tuned = {c.id: {row.label: row for row in best_steps(c)} for c in columns if c.tuned}
+    if not tuned:
+        return []
+    heads = [f"{c.title.removeprefix('Portfolio, ')}, {c.kind}" for c in columns if c.tuned]
+    labels = dict.fromkeys(label for rows in tuned.values() for label in rows)
+    lines = [
+        "",
+        f"| passes to a relative gap of 1e-6, best step of each | {' | '.join(heads)} |",
+        f"|---|{'---|' * len(heads)}",
+    ]
+    for label in labels:
+        found = [rows.get(label) for rows in tuned.values()]
+        cells = ["" if row is None else passes(row.passes[1e-6]) for row in found]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return lines
 
 
 def _has_control(column: Column) -> bool:
@@ -70,8 +81,6 @@ def _has_control(column: Column) -> bool:
 
 
 def _control(column: Column) -> str:
-    own, other = (
-        column.curve(method).at("gap", column.budget).median
-        for method in (CONSTANT, "civr-control")
-    )
-    return f"{column.title}, {column.kind}, MVRC {own:.4g}, CIVR {other:.4g}"
+    own = column.curve(CONSTANT).at("gap", column.budget).median
+    other = column.curve("civr-control").at("gap", column.budget).median
+    return f"{own:.4g} and {other:.4g} ({column.title.removeprefix('Portfolio, ').lower()})"

@@ -18,7 +18,7 @@ import pytest
 
 import mvrc
 from mvrc import datasets
-from mvrc.experiments import problems, runner, sources, spec
+from mvrc.experiments import problems, runner, sources, spec, tuning
 from mvrc.experiments.sources import Source
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -34,9 +34,9 @@ def small(**changes):
     base = dataclasses.replace(
         PAPER["portfolio-30"], batch_size=32, epochs=3, seeds=2, step_size=0.02, data=("small",)
     )
-    tuning = dataclasses.replace(base.tuning, methods=base.tuning.methods[:2], powers=(-1, 0),
-                                 passes=20, seeds=1)  # fmt: skip
-    return dataclasses.replace(base, **{"tuning": tuning, **changes})
+    tuning = dataclasses.replace(base.tuning, methods=base.tuning.methods[:2], lowest=-1,
+                                 highest=0, passes=20, seeds=1)  # fmt: skip
+    return dataclasses.replace(base, **{"tuning": tuning, "controls": (), **changes})
 
 
 @pytest.fixture
@@ -59,6 +59,8 @@ def test_the_spec_is_the_papers():
     assert all(e.seeds == 10 for e in PAPER.values())
     names = {"mvrc-constant", "mvrc-decay-restart", "civr", "vrsc-pg", "katyusha", "asc-pg"}
     assert all({m.id for m in e.methods} == names for e in PAPER.values())
+    controls = {"civr-control", "vrsc-pg-control", "katyusha-control"}
+    assert all({m.id for m in e.controls} == controls for e in PAPER.values())
 
 
 def test_methods_have_the_papers_parameters():
@@ -74,6 +76,17 @@ def test_methods_have_the_papers_parameters():
     assert two["asc-pg"].average == mvrc.Power(2.0, 4 / 9)
     assert two["civr"].batch == mvrc.Sizes(70, None, 10)
     assert two["vrsc-pg"].outer_batch_size == 10
+    # θ ≡ 1, as the paper states no ε, and the matrix of Algorithms 1 and 2.
+    assert two["mvrc-constant"].epsilon is None and two["mvrc-constant"].jacobian == "auto"
+
+
+def test_controls_make_the_steps_of_mvrc():
+    """λ = (1 + 0.8) η of the constant momentum."""
+    for e in PAPER.values():
+        for control in e.controls:
+            made = problems.method(control, e, 5000)
+            step = getattr(made, "step_size", None) or made.scheme.step_size
+            assert step == pytest.approx(1.8 * e.step_size)
 
 
 def test_problems_have_the_papers_numbers():
@@ -127,19 +140,26 @@ def test_without_files_the_papers_sizes_are_simulated(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("MVRC_DATA", raising=False)
-    jobs = runner.plan(PAPER, tuning=False)
+    jobs = runner.plan(PAPER, tuned=False)
     sizes = {job.experiment.id: (job.source.size, job.source.real) for job in jobs}
     assert sizes["portfolio-30"] == ("24,452 × 30", False)
     assert sizes["portfolio-38"] == ("10,000 × 38", False)
     assert sizes["spam"] == ("5,000 × 100", False)
     assert sizes["portfolio-sp500"] == ("8,312 × 20", True)
+    assert "portfolio-30-paper-size" not in sizes  # it would be the same again
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not there")
 def test_real_files_are_used_where_they_are():
-    jobs = runner.plan(PAPER, DATA, tuning=False)
-    assert {j.source.name for j in jobs} == {"industry30", "industry38", "housing"}
-    assert all(job.source.real for job in jobs)
+    jobs = runner.plan(PAPER, DATA, tuned=False)
+    sizes = {job.experiment.id: (job.source.size, job.source.real) for job in jobs}
+    assert sizes == {
+        "portfolio-30": ("14,640 × 30", True),
+        "portfolio-30-paper-size": ("24,452 × 30", False),
+        "portfolio-38": ("5,283 × 36", True),
+        "portfolio-38-paper-size": ("10,000 × 38", False),
+        "spam": ("5,000 × 100", True),
+    }
 
 
 # --- the runner ---------------------------------------------------------------------------------
@@ -147,10 +167,10 @@ def test_real_files_are_used_where_they_are():
 
 def test_runs_are_kept_and_not_repeated(tmp_path, with_small):
     jobs = runner.plan({"portfolio-30": small()})
-    assert len(jobs) == 6 + 4
+    assert len(jobs) == 6 + 3  # two tuned methods, and Auto beside them
     told = []
     runner.run(jobs, tmp_path, lambda job, done: told.append(done))
-    assert told == [False] * 10
+    assert told == [False] * 9
     records = runner.records(tmp_path)
     assert [r["method"] for r in records[:6]] == [m.id for m in small().methods]
     with (tmp_path / "rows.csv").open() as stream:
@@ -162,12 +182,12 @@ def test_runs_are_kept_and_not_repeated(tmp_path, with_small):
 
     told.clear()
     runner.run(jobs, tmp_path, lambda job, done: told.append(done))
-    assert told == [True] * 10
+    assert told == [True] * 9
     # A damaged file, another number of epochs or other data are other runs.
     (tmp_path / "runs" / f"{jobs[0].key}.json").write_text("{")
     told.clear()
     runner.run(jobs, tmp_path, lambda job, done: told.append(done))
-    assert sorted(told) == [False] + [True] * 9
+    assert sorted(told) == [False] + [True] * 8
     assert runner.plan({"portfolio-30": small(epochs=4)})[0].key != jobs[0].key
     other = Source("small", "", False, (datasets.simulate_industry(n=600, d=5, seed=1).values,))
     assert runner.Job(small(), other, small().methods[0]).key != jobs[0].key
@@ -187,6 +207,32 @@ def test_a_run_is_that_of_minimize(tmp_path, with_small):
             record = runner.records(tmp_path / folder)[i]
             got = record["rows"]["objective"][1]
             np.testing.assert_allclose(got, direct.history["objective"], rtol=1e-9)
+
+
+def test_one_step_measures_all_methods(tmp_path, with_small):
+    """The gradient mapping of x0 is one number for all, whatever their own steps."""
+    e = small(controls=PAPER["portfolio-30"].controls)
+    runner.run(runner.plan({"portfolio-30": e}), tmp_path, lambda *_: None)
+    task = problems.task(e, small_source())
+    first = mvrc.minimize(task.problem, task.x0, "civr", epochs=1, mapping_step=e.step_size)
+    expected = first.history["gradient_mapping"][0]
+    for record in runner.records(tmp_path):
+        for seed in record["rows"]["gradient_mapping"]:
+            assert seed[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_grid_grows_until_its_best_lies_inside(tmp_path, with_small):
+    e = small()
+    job = next(j for j in runner.plan({"portfolio-30": e}) if j.tuned)
+    runner.run([job], tmp_path, lambda *_: None)
+    (record,) = runner.records(tmp_path)
+    powers = [one["power"] for one in record["tried"]]
+    assert powers == sorted(powers) and np.allclose(np.diff(powers), 0.5)
+    chosen = tuning.best(record["tried"])["power"]
+    assert powers[0] < chosen < powers[-1]
+    assert record["step_size"] == pytest.approx(2.0**chosen / record["smoothness"])
+    assert record["seeds"] == e.seeds  # all seeds at the best, none of which chose it
+    assert e.seeds < tuning.OWN_SEEDS
 
 
 def test_equal_samples(tmp_path, with_small):
@@ -215,6 +261,6 @@ def test_a_killed_run_goes_on(tmp_path):
     second = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert second.returncode == 0, second.stderr
     answer = json.loads(second.stdout)
-    assert answer["runs"] == 6 and answer["already_there"] == len(kept)
+    assert answer["runs"] == 9 and answer["already_there"] == len(kept)
     assert all(f.stat().st_mtime_ns == made for f, made in kept.items())
     assert Path(answer["files"]["page"]).exists()

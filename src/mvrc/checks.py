@@ -119,8 +119,11 @@ def reason(error: Exception) -> str:
 
 def nearest(word: Any, known: Iterable[str]) -> str:
     """'; did you mean …?' when a known word is close, else nothing."""
-    match = difflib.get_close_matches(str(word).lower(), list(known), n=1)
-    return f" (did you mean {match[0]!r}?)" if match else ""
+    given = str(word).lower()
+    # Of those that are close, one with the same letters first: two were swapped.
+    close = difflib.get_close_matches(given, list(known), n=3)
+    close.sort(key=lambda match: sorted(match) != sorted(given))
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def explain_keywords(function: F) -> F:

@@ -49,7 +49,7 @@ def _bellman(form: str) -> Callable[[str], Made]:
     return make
 
 
-def _additive(dtype: str) -> Made:
+def additive(dtype: str) -> Made:
     from mvrc.applications import sparse_additive
 
     rng = np.random.default_rng(0)
@@ -81,7 +81,7 @@ PROBLEMS: dict[str, Callable[[str], Made]] = {
     "mean–CVaR, 24,452 × 30": _cvar,
     "Bellman residual, 400 states": _bellman("one-level"),
     "Bellman residual, 400 states, two levels": _bellman("two-level"),
-    "sparse additive, 5,000 × 100": _additive,
+    "sparse additive, 5,000 × 100": additive,
     "sparse additive with splines, 20,000 × 64": _splines,
     "neighbour embedding, 1,797 points": _embedding,
 }

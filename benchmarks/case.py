@@ -20,7 +20,8 @@ class Case:
     """What is measured; the defaults are the portfolio problem of the paper's size.
 
     Args:
-        problem: "portfolio", "wide", or an application of applications.py, which has its own sizes.
+        problem: "portfolio", "wide", "additive" (the sparse additive model with the paper's
+            batches), or an application of applications.py, which has its own sizes.
         n, d, p: samples, length of x, length of g(x).
         batch: samples of a step; 0 for the method's default.
         dtype, jacobian, seeds, method, sampling: as named.
@@ -92,7 +93,11 @@ def build(case: Case, data: Any, wanted: tuple[str, ...] = ()) -> Built:
     if case.problem in applications.PROBLEMS:
         problem, x0 = data
         steps = problems.PERIOD
-        return Built(problem, x0, mvrc.MVRC(step_size=1e-6, period=steps), steps, {})
+        recipe = mvrc.MVRC(step_size=1e-6, period=steps, epsilon=None)
+        return Built(problem, x0, recipe, steps, {})
+    if case.problem == "additive":
+        problem, x0 = data
+        return Built(problem, x0, problems.additive_method(case.jacobian), problems.PERIOD, {})
     x0 = np.zeros(case.d, case.dtype)
     if case.problem == "wide":
         rows, mix = data
@@ -110,6 +115,8 @@ def draw(case: Case) -> Any:
     """The data of a case; for an application problem and start."""
     if case.problem in applications.PROBLEMS:
         return applications.PROBLEMS[case.problem](case.dtype)
+    if case.problem == "additive":
+        return applications.additive(case.dtype)
     if case.problem == "wide":
         return problems.mixture(case.n, case.d, case.p, case.dtype)
     return problems.returns(case.n, np.dtype(case.dtype), case.d)

@@ -127,14 +127,18 @@ def _jacobian(measured: list[Measured]) -> Any:
         return None
     figure, axes = _figure(1, 1, size=(5.2, 3.3))
     ax = axes[0][0]
-    for kind, colour, marker in (("wide", COLOURS["mvrc"], "o"), ("portfolio", "#d55e00", "D")):
+    looks = {"wide": (COLOURS["mvrc"], "o"), "portfolio": ("#d55e00", "D")}
+    looks["additive"] = ("#009e73", "s")
+    for kind, (colour, marker) in looks.items():
         chosen = sorted(
             (size, both["matrix"] / both["free"])
             for (problem, size), both in times.items()
             if problem == kind
         )
         if chosen:
-            label = {"wide": "g(x, a) = tanh(W(a∘x))", "portfolio": "portfolio"}[kind]
+            label = {"wide": "g(x, a) = tanh(W(a∘x))", "additive": "sparse additive"}.get(
+                kind, kind
+            )
             ax.plot(*zip(*chosen, strict=True), marker, color=colour, label=label)
     ax.axhline(1, color="#999999", lw=1)
     ax.set(xscale="log", yscale="log", xlabel="p·d, entries of the Jacobian",

@@ -72,6 +72,13 @@ def method(period: int = PERIOD, batch_size: int = BATCH, **more: Any) -> mvrc.M
     )  # fmt: skip
 
 
+def additive_method(jacobian: str) -> mvrc.MVRC:
+    """Steps alone on the sparse additive model, with the paper's batches."""
+    small = {"batch_size": 70, "outer_batch_size": 10}
+    large = {"refresh_size": 70, "outer_refresh_size": 10}
+    return mvrc.MVRC(1e-6, period=PERIOD, epsilon=None, jacobian=jacobian, **small, **large)
+
+
 class Mixed(eqx.Module):
     """g(x, a) = tanh(W(a∘x)): p outputs of d inputs, with samples of d numbers only."""
 

@@ -22,7 +22,6 @@ def epoch(
     period: int,
 ) -> Twin:
     """One refresh and period − 1 small steps, with the Jacobian as a matrix or free of it."""
-    count = len(data)
     x, y = state
     previous = inner = held = outer = None
     for t in range(period):
@@ -32,17 +31,23 @@ def epoch(
             outer = _outer(inner)
             held = _slope(data, mix, point, None if matrix else outer)
         else:
-            rows = data if batch_size == count else data[rng.integers(0, count, batch_size)]
+            rows = _drawn(data, rng, batch_size)
             change = _values(rows, mix, point) - _values(rows, mix, previous)
             inner, before = inner + change.mean(axis=0), outer
             outer = _outer(inner)
             new, old = (None, None) if matrix else (outer, before)
-            held = held + _slope(rows, mix, point, new) - _slope(rows, mix, previous, old)
+            apart = rows if matrix else _drawn(data, rng, batch_size)  # A', which is A of a matrix
+            held = held + _slope(apart, mix, point, new) - _slope(apart, mix, previous, old)
         moved = x - LAM * (outer @ held if matrix else held)
         after = np.sign(moved) * np.maximum(np.abs(moved) - LAM * SPARSITY, 0)
         y = point + (STEP / LAM) * (after - x)
         x, previous = after, point
     return Twin(x, y)
+
+
+def _drawn(data: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
+    """Rows with replacement; a batch of n is every row."""
+    return data if size == len(data) else data[rng.integers(0, len(data), size)]
 
 
 def _values(rows: np.ndarray, mix: np.ndarray, point: np.ndarray) -> np.ndarray:

@@ -105,8 +105,8 @@ def _panel(axis: Any, column: Column, metric: str) -> None:
 def _line(axis: Any, curve: Curve, metric: str, place: int, count: int) -> None:
     chosen, samples = look(curve.method), curve.samples / 1e6
     if curve.control:
-        line = {"linestyle": (0, (1, 3)), "lw": 1.0}  # the line below it is seen, too
-        axis.plot(samples, curve.median(metric), color="black", label=curve.label, **line)
+        dots = {"linestyle": (0, (1, 3)), "lw": 1.0}  # the line below it is seen, too
+        axis.plot(samples, curve.median(metric), color="black", label=curve.label, **dots)
         return
     low, high = curve.quartiles(metric)
     axis.fill_between(samples, low, high, color=chosen.colour, alpha=0.25, lw=0)

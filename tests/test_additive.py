@@ -23,6 +23,7 @@ from mvrc.applications.additive import (
     modified_root,
     sparse_additive,
     sparse_additive_convex,
+    sparse_additive_root,
 )
 from mvrc.applications.additive.splines import SplineBasis
 
@@ -365,3 +366,52 @@ def test_wrong_data_of_the_problems():
         sparse_additive_convex(X, y, [0, 1], 1.0)
     with pytest.raises(ValueError, match="^groups of GroupL2"):
         largest_penalty(X, y, [0, 1])
+
+
+# --- the convex form of the appendix ------------------------------------------------------------
+
+
+def test_the_smoothed_root_is_bounded_by_the_root():
+    """√|y| − δ ≤ f ≤ √|y|, so Φ loses at most penalty·δ·d/(d+1); slopes at 0 are finite."""
+    X, y = simulated_housing(200)
+    X, y, d = unit(X)[:, :8], unit(y), 8
+    rng = np.random.default_rng(0)
+    for delta in (0.3, 0.03, 0.003):
+        problem = sparse_additive_root(X, y, penalty=0.7, smoothing=delta)
+        for theta in (np.zeros(d), 0.01 * rng.standard_normal(d), rng.standard_normal(d)):
+            error = np.mean((y - X @ theta) ** 2)
+            roots = np.sqrt(np.mean((theta * X) ** 2, axis=0))
+            exact = (error + 0.7 * roots.sum()) / (d + 1)
+            lost = exact - problem.objective(theta)
+            assert -1e-14 <= lost <= 0.7 * delta * d / (d + 1) + 1e-14
+            assert np.all(np.isfinite(problem.gradient(theta)))
+    with pytest.raises(ValueError, match="smoothing must be a positive"):
+        sparse_additive_root(X, y, smoothing=0.0)
+
+
+def test_the_smoothed_root_is_convex():
+    X, y = simulated_housing(100)
+    problem = sparse_additive_root(unit(X)[:, :5], unit(y), smoothing=0.05)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        a, b = rng.standard_normal((2, 5)) * 10 ** rng.uniform(-3, 0, (2, 1))
+        middle = problem.objective((a + b) / 2)
+        assert middle <= (problem.objective(a) + problem.objective(b)) / 2 + 1e-13
+
+
+def test_the_smoothed_root_meets_the_exact_penalty():
+    """Against the group lasso with a group for each column, which has no smoothing."""
+    X, y = simulated_housing(400)
+    X, y, d = unit(X)[:, :12], unit(y), 12
+    exact = sparse_additive_convex(X, y, np.arange(d), 0.5)
+    best = mvrc.minimize(exact, np.zeros(d))
+    for delta in (1e-1, 1e-2):
+        problem = sparse_additive_root(X, y, penalty=0.5, smoothing=delta)
+        result = mvrc.minimize(problem, np.full(d, 0.01))
+        gap = best.objective - (d + 1) * result.objective
+        assert 0 <= gap <= 0.5 * delta * d
+        small = np.abs(result.x[best.x == 0])
+        # u = δ(q/(1 − q))^¼ with q = (slope of the error / penalty)^(4/3): below 3δ up to 99 %.
+        assert len(small) and np.all(small <= 3 * delta)
+    named = mvrc.minimize(problem, np.full(d, 0.01), "mvrc", epochs=60)
+    assert named.objective < result.objective + 0.05 * abs(problem.objective(np.full(d, 0.01)))

@@ -46,14 +46,11 @@ def sparse_additive(X: Any, y: Any, penalty: float = 1.0, l1: float = 0.001) -> 
     """
     X, y = _rows("X", X, y)
     penalty, l1 = checks.nonnegative("penalty", penalty), checks.nonnegative("l1", l1)
-    terms = X.shape[1] + 1
-    weight = np.full(terms, penalty, X.dtype)
-    weight[0] = 1.0
     return Composition(
         inner=_squares,
         outer=_term,
         inner_data={"x": X, "y": y},
-        outer_data={"index": np.arange(terms), "weight": weight},
+        outer_data=_terms(X, penalty),
         regularizer=L1(l1),
     )
 
@@ -69,8 +66,9 @@ def sparse_additive_root(
     g_i(θ) = [(y_i − Σ_j θ_j x_ij)², (θ_1 x_i1)², …, (θ_d x_id)²], f_1(y) = y_1 and
     f_k(y) = penalty f(y_k) for k ≥ 2, where the appendix has f(y) = √|y|, whose slope at 0 is
     infinite, and here f(y) = (y² + δ⁴)^¼ − δ. As √|y| − δ ≤ f(y) ≤ √|y|, the smoothing lowers Φ,
-    and its least value, by at most penalty·δ·d/(d+1); a θ_j that would be 0 ends within about
-    ±δ/rms(x_j) instead. Φ is convex: f of a mean of squares is a norm of (rms(θ_j x_j), δ).
+    and its least value, by at most penalty·δ·d/(d+1); a θ_j that would be 0 ends at about
+    ±δ/rms(x_j) instead, at up to three times that where the slope of the error comes close to the
+    penalty. Φ is convex: f of a mean of squares is a norm of (rms(θ_j x_j), δ).
 
     Reference: Chen & Zhou, Momentum with Variance Reduction for Nonconvex Composition Optimization,
     2020, equation (SpAM_obj_DE). `sparse_additive` is the nonconvex form of its experiment, and
@@ -85,17 +83,22 @@ def sparse_additive_root(
     """
     X, y = _rows("X", X, y)
     penalty, l1 = checks.nonnegative("penalty", penalty), checks.nonnegative("l1", l1)
-    terms = X.shape[1] + 1
-    weight = np.full(terms, penalty, X.dtype)
-    weight[0] = 1.0
-    delta = np.full(terms, checks.positive("smoothing", smoothing), X.dtype)
+    terms = _terms(X, penalty)
+    delta = np.full_like(terms["weight"], checks.positive("smoothing", smoothing))
     return Composition(
         inner=_signed_squares,
         outer=_root_term,
         inner_data={"x": X, "y": y},
-        outer_data={"index": np.arange(terms), "weight": weight, "smoothing": delta},
+        outer_data={**terms, "smoothing": delta},
         regularizer=L1(l1),
     )
+
+
+def _terms(X: np.ndarray, penalty: float) -> dict[str, np.ndarray]:
+    """The d + 1 outer functions: which entry of y each takes, with what weight."""
+    weight = np.full(X.shape[1] + 1, penalty, X.dtype)
+    weight[0] = 1.0
+    return {"index": np.arange(len(weight)), "weight": weight}
 
 
 def _signed_squares(theta: jax.Array, sample: dict[str, jax.Array]) -> jax.Array:

@@ -66,9 +66,9 @@ def sparse_additive_root(
     g_i(θ) = [(y_i − Σ_j θ_j x_ij)², (θ_1 x_i1)², …, (θ_d x_id)²], f_1(y) = y_1 and
     f_k(y) = penalty f(y_k) for k ≥ 2, where the appendix has f(y) = √|y|, whose slope at 0 is
     infinite, and here f(y) = (y² + δ⁴)^¼ − δ. As √|y| − δ ≤ f(y) ≤ √|y|, the smoothing lowers Φ,
-    and its least value, by at most penalty·δ·d/(d+1); a θ_j that would be 0 ends at about
-    ±δ/rms(x_j) instead, at up to three times that where the slope of the error comes close to the
-    penalty. Φ is convex: f of a mean of squares is a norm of (rms(θ_j x_j), δ).
+    and its least value, by at most penalty·δ·d/(d+1); a θ_j that would be 0 ends at
+    ±δ (q/(1 − q))^¼/rms(x_j) instead, with q = (slope of the error/penalty)^(4/3): mostly below δ,
+    above where the slope comes close to the penalty. Φ is convex: f of a mean of squares is a norm of (rms(θ_j x_j), δ).
 
     Reference: Chen & Zhou, Momentum with Variance Reduction for Nonconvex Composition Optimization,
     2020, equation (SpAM_obj_DE). `sparse_additive` is the nonconvex form of its experiment, and

@@ -68,7 +68,8 @@ def sparse_additive_root(
     infinite, and here f(y) = (y² + δ⁴)^¼ − δ. As √|y| − δ ≤ f(y) ≤ √|y|, the smoothing lowers Φ,
     and its least value, by at most penalty·δ·d/(d+1); a θ_j that would be 0 ends at
     ±δ (q/(1 − q))^¼/rms(x_j) instead, with q = (slope of the error/penalty)^(4/3): mostly below δ,
-    above where the slope comes close to the penalty. Φ is convex: f of a mean of squares is a norm of (rms(θ_j x_j), δ).
+    above where the slope comes close to the penalty. Φ is convex: f of a mean of squares is a norm
+    of (rms(θ_j x_j), δ).
 
     Reference: Chen & Zhou, Momentum with Variance Reduction for Nonconvex Composition Optimization,
     2020, equation (SpAM_obj_DE). `sparse_additive` is the nonconvex form of its experiment, and

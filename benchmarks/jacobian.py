@@ -22,6 +22,7 @@ ALL_SIZES = (
 FORMS = ("matrix", "free")
 SPARSE = 2.0  # most that a step of the sparse additive model may cost with the matrix
 GOAL = 1e-6  # of the gradient mapping at x0
+LARGEST = 2**12  # p·d of a dense matrix with which whole runs are made
 MOST = 300  # passes after which a run is given up
 POWERS = np.arange(-9, 2)  # of 2, times 1/L: the steps that are tried
 
@@ -44,7 +45,7 @@ def run(full: bool) -> Iterator[Row | Measured]:
             note=f"a step {matrix.best:.1f} µs and {free.best:.1f} µs (best); "
             f"medians {ratio.median:.2f} x; auto takes {_auto(case)}",
         )  # fmt: skip
-        if case == additive or (ratio.best > 1.1 and case.p * case.d <= 2**14):
+        if case == additive or (ratio.best > 1.1 and case.p * case.d <= LARGEST):
             yield from _passes(case, title)
 
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -151,3 +152,105 @@ def test_ctrl_c_saves(tmp_path):
         time.sleep(2)
     assert process.returncode == 0
     assert int(np.load(tmp_path / "state.npz")["rows"]["epoch"][-1]) >= 4
+
+
+def test_a_save_that_fails_costs_no_result(tmp_path, monkeypatch):
+    """A full disk: a warning with the reason, the run goes on, and the result has a note."""
+    import errno
+
+    folder = tmp_path / "run"
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    method = mvrc.MVRC(0.05, batch_size=6, period=7)
+    with monkeypatch.context() as patched:
+        patched.setattr("mvrc.checkpoint.np.savez", full)
+        with pytest.warns(UserWarning, match="could not be saved .No space left on device"):
+            result = mvrc.minimize(
+                ONE.problem, ONE.x0, method, epochs=3, checkpoint=folder, checkpoint_every=1
+            )
+    assert result.status is mvrc.Status.EPOCHS
+    assert any("No space left" in note for note in result.notes)
+    assert not list(folder.glob("*.tmp"))
+    straight = mvrc.minimize(ONE.problem, ONE.x0, method, epochs=3)
+    np.testing.assert_array_equal(result.x, straight.x)
+
+
+def test_a_folder_that_is_removed_costs_no_result(tmp_path):
+    import shutil
+
+    folder = tmp_path / "run"
+    method = mvrc.MVRC(0.05, batch_size=6, period=7)
+
+    def remove(info):
+        shutil.rmtree(folder, ignore_errors=True)
+
+    with pytest.warns(UserWarning, match="could not be saved"):
+        result = mvrc.minimize(
+            ONE.problem, ONE.x0, method, epochs=3, checkpoint=folder, checkpoint_every=1,
+            callback=remove,
+        )  # fmt: skip
+    assert result.status is mvrc.Status.EPOCHS
+
+
+def test_temporary_files_of_killed_runs_are_removed(tmp_path):
+    dead, alive = tmp_path / "state-999999999-x.tmp", tmp_path / f"state-{os.getpid()}-x.tmp"
+    other = tmp_path / "mine.tmp"
+    for file in (dead, alive, other):
+        file.write_text("")
+    method = mvrc.MVRC(0.05, batch_size=6, period=7)
+    mvrc.minimize(ONE.problem, ONE.x0, method, epochs=1, checkpoint=tmp_path)
+    assert not dead.exists() and alive.exists() and other.exists()
+
+
+def test_a_schedule_that_differs_late_is_another_run(tmp_path):
+    """Equal at t = 1, 2, 3, 10 and 100, where schedules were once compared."""
+
+    def late(t):
+        return jnp.where(t > 1000, 0.5, 0.8)
+
+    def always(t):
+        return jnp.where(t > 1000, 0.8, 0.8)
+
+    for schedule in (late, always):
+        method = mvrc.MVRC(0.05, mvrc.Momentum(alpha=schedule), batch_size=6, period=7)
+        run = lambda m=method: mvrc.minimize(ONE.problem, ONE.x0, m, epochs=1, checkpoint=tmp_path)  # noqa: E731
+        if schedule is late:
+            run()
+        else:
+            with pytest.raises(ValueError, match="belongs to another run.*alpha"):
+                run()
+
+
+def test_other_random_numbers_are_another_run(tmp_path):
+    method = mvrc.MVRC(0.05, batch_size=6, period=7)
+    mvrc.minimize(ONE.problem, ONE.x0, method, epochs=1, checkpoint=tmp_path)
+    old = jax.config.jax_threefry_partitionable
+    jax.config.update("jax_threefry_partitionable", not old)
+    try:
+        with pytest.raises(ValueError, match="belongs to another run: jax_threefry_partitionable"):
+            mvrc.minimize(ONE.problem, ONE.x0, method, epochs=2, checkpoint=tmp_path)
+    finally:
+        jax.config.update("jax_threefry_partitionable", old)
+
+
+@pytest.mark.parametrize("damage", ["nan", "no rows", "plain rows", "other names", "words"])
+def test_damaged_numbers_are_refused(tmp_path, damage):
+    method = mvrc.MVRC(0.05, batch_size=6, period=7)
+    mvrc.minimize(ONE.problem, ONE.x0, method, epochs=1, checkpoint=tmp_path)
+    file = tmp_path / "state.npz"
+    with np.load(file) as saved:
+        arrays = {name: saved[name] for name in saved.files}
+    rows = arrays["rows"]
+    if damage == "nan":
+        name = next(n for n, a in arrays.items() if n.startswith("leaf") and a.shape == (5,))
+        arrays[name] = np.full(5, np.nan)
+    elif damage == "other names":
+        arrays["rows"] = rows.astype([(f"x{n}", rows.dtype[n]) for n in rows.dtype.names])
+    else:
+        arrays["rows"] = {"no rows": rows[:0], "plain rows": np.zeros(3),
+                          "words": np.array(["a", "b"])}[damage]  # fmt: skip
+    np.savez(file, **arrays)
+    with pytest.raises(ValueError, match="is not a readable mvrc checkpoint"):
+        mvrc.minimize(ONE.problem, ONE.x0, method, epochs=2, checkpoint=tmp_path)

@@ -264,3 +264,32 @@ def test_a_killed_run_goes_on(tmp_path):
     assert answer["runs"] == 9 and answer["already_there"] == len(kept)
     assert all(f.stat().st_mtime_ns == made for f, made in kept.items())
     assert Path(answer["files"]["page"]).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_parent(tmp_path, number):
+    """After SIGTERM or SIGKILL nobody goes on writing."""
+    command = [
+        sys.executable, "-m", "mvrc.cli", "reproduce", "--only", "portfolio-sp500", "--no-tuning",
+        "--workers", "2", "--output", str(tmp_path), "--json",
+    ]  # fmt: skip
+    env = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    parent = subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    if not children.parent.exists():
+        parent.kill()
+        pytest.skip("needs Linux's /proc")
+    deadline = time.monotonic() + 60
+    workers: list[str] = []
+    while len(workers) < 3 and time.monotonic() < deadline:  # a tracker of resources and two
+        time.sleep(0.2)
+        workers = children.read_text().split()
+    time.sleep(2)
+    parent.send_signal(number)
+    parent.wait(timeout=30)
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{w}").exists() for w in workers) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not [w for w in workers if Path(f"/proc/{w}").exists()]

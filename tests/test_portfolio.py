@@ -416,3 +416,15 @@ def test_wrong_numbers_of_the_other_risks(returns):
         mean_cvar(returns, beta=1)
     with pytest.raises(ValueError, match="smoothing must be a positive number, not 0."):
         mean_cvar(returns, smoothing=0)
+
+
+def test_words_for_a_constraint_and_units():
+    """Long only is a simplex; fractions and prices are no per cents."""
+    rng = np.random.default_rng(0)
+    percent = 0.05 + rng.standard_normal((300, 4))
+    with pytest.raises(ValueError, match="'simplex' .long only, weights sum to 1.*'long-only'"):
+        MeanVariancePortfolio(constraint="long-only").fit(percent)
+    with pytest.warns(UserWarning, match="All weights are 0.*give them in percent"):
+        MeanVariancePortfolio().fit(percent / 100)
+    with pytest.warns(UserWarning, match="All returns are positive, as prices"):
+        MeanVariancePortfolio(constraint="simplex").fit(100 + percent)

@@ -194,6 +194,23 @@ def test_files_are_written(output):
     assert not re.search(r'(src|href)="http', outside), "works offline"
 
 
+EVIL = '"><img src=x onerror="document.title=1"></script><script>document.title=2</script>'
+
+
+def test_words_of_a_spec_are_no_html(tmp_path):
+    """Ids, labels, titles and sizes come from a TOML file of anyone."""
+    made = [record(m, r, EVIL) for m, r in METHODS.items()]
+    for one in made:
+        one |= {"label": EVIL, "title": EVIL, "size": EVIL, "data_title": EVIL, "data": EVIL}
+        one["described"] |= {"batch_size": EVIL, "period": EVIL, "step_size": EVIL}
+    (tmp_path / "runs").mkdir()
+    for i, one in enumerate(made):
+        (tmp_path / "runs" / f"{i}.json").write_text(json.dumps(one))
+    (tmp_path / "jobs.json").write_text(json.dumps([str(i) for i in range(len(made))]))
+    text = page.write(tmp_path)["page"].read_text("utf-8")
+    assert "<img src=x" not in text and "document.title=2</script>" not in text
+
+
 def test_the_readme_part(output, tmp_path):
     file = tmp_path / "README.md"
     file.write_text(f"before\n{readme.BEGIN}\nobsolete\n{readme.END}\nafter\n")

@@ -1,6 +1,7 @@
 """mvrc: minimise a function of an expectation, f(E g(x)) + r(x)."""
 
 from mvrc import logs as logs  # isort: skip  (before JAX)
+from mvrc import releases as releases  # isort: skip  (refuses wrong ones)
 from mvrc.cache import compilation_cache as compilation_cache
 from mvrc.estimation import estimate_constants as estimate_constants
 from mvrc.methods import ASCGD as ASCGD

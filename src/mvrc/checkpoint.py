@@ -24,6 +24,8 @@ from mvrc.oracle import Geometry
 from mvrc.sampling import Stream
 
 _FILE = "state.npz"
+_RANDOM = ("jax_default_prng_impl", "jax_threefry_partitionable")  # which random numbers
+_TEMPORARY = "state-"  # and the number of the process
 _OLD = "its arrays are those of another version"
 
 # A save is due after so many seconds, and after so many times what the last one took.
@@ -42,6 +44,7 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass
+            _remove_left_overs(folder)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise ValueError(
@@ -62,7 +65,8 @@ class Checkpoint:
             "rows": _table(rows),
             **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)},
         }
-        descriptor, temporary = tempfile.mkstemp(dir=self.path.parent, suffix=".tmp")
+        prefix = f"{_TEMPORARY}{os.getpid()}-"
+        descriptor, temporary = tempfile.mkstemp(".tmp", prefix, self.path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -86,17 +90,22 @@ class Checkpoint:
         except Exception as error:  # a torn zip file can raise nearly anything
             raise self._unreadable(type(error).__name__) from error
         self._refuse_difference(described)
-        if "rows" not in saved:
+        if "rows" not in saved or saved["rows"].dtype.names is None or not saved["rows"].size:
             raise self._unreadable(_OLD)
         leaves, treedef = jax.tree_util.tree_flatten(state)
         restored = [saved.get(f"leaf_{i}") for i in range(len(leaves))]
         for old, new in zip(restored, leaves, strict=True):
             if old is None or (old.shape, old.dtype) != (np.shape(new), new.dtype):
                 raise self._unreadable(_OLD)
+            if old.dtype.kind == "f" and np.isnan(old).any():
+                raise self._unreadable("it has NaN among its numbers")
         table = saved["rows"]
-        return jax.tree_util.tree_unflatten(treedef, restored), [
-            {name: _plain(name, row[name]) for name in table.dtype.names} for row in table
-        ]
+        try:
+            found = [{k: _plain(k, row[k]) for k in table.dtype.names} for row in table]
+            [row["epoch"] for row in found]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise self._unreadable(_OLD) from error
+        return jax.tree_util.tree_unflatten(treedef, restored), found
 
     def _refuse_difference(self, saved: dict[str, str]) -> None:
         names = sorted(saved.keys() | self.described.keys())
@@ -119,6 +128,24 @@ class Checkpoint:
             f"checkpoint '{self.path}' is not a readable mvrc checkpoint ({reason}); "
             f"delete it or give another folder."
         )
+
+
+def _remove_left_overs(folder: Path) -> None:
+    """Temporary files of runs that were killed while they saved."""
+    for file in folder.glob(f"{_TEMPORARY}*.tmp"):
+        number = file.name.removeprefix(_TEMPORARY).split("-")[0]
+        if number.isdigit() and not _alive(int(number)):
+            file.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
 
 
 def fingerprint(
@@ -144,6 +171,7 @@ def fingerprint(
         "inner_jacobian": "none",
         "sampling": problem.sampling,
         "jax": jax.__version__,
+        **{name: str(getattr(jax.config, name)) for name in _RANDOM},
         **{name: str(value) for name, value in options.items()},
     }
     if problem.inner_jacobian is not None:
@@ -152,14 +180,13 @@ def fingerprint(
 
 
 def _fields(prefix: str, value: Any) -> dict[str, str]:
-    """The fields of nested modules, one line each; a schedule by some of its values."""
+    """The fields of nested modules, one line each; a schedule by its computation."""
     if isinstance(value, LinearOperator):
         return {prefix: "LinearOperator"}  # its computation is in regularizer.value
     if not dataclasses.is_dataclass(value):
-        is_schedule = callable(value)
-        return {
-            prefix: str([float(value(t)) for t in (1, 2, 3, 10, 100)] if is_schedule else value)
-        }
+        if not callable(value):
+            return {prefix: str(value)}
+        return {prefix: _function(value, jax.ShapeDtypeStruct((), np.float32))}
     words = {prefix: type(value).__name__}
     for field in dataclasses.fields(value):
         words |= _fields(f"{prefix}.{field.name}", getattr(value, field.name))

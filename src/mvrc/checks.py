@@ -126,6 +126,22 @@ def nearest(word: Any, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+# Names of other libraries, and ours.
+_ELSEWHERE = {
+    **dict.fromkeys(("lr", "learning_rate", "eta", "eta0"), "step_size"),
+    **dict.fromkeys(
+        ("max_iter", "maxiter", "n_iter", "iterations", "max_epochs", "steps"), "epochs"
+    ),
+    **dict.fromkeys(("verbose", "disp", "progress_bar"), "progress"),
+    **dict.fromkeys(("random_state", "key", "rng"), "seed"),
+    **dict.fromkeys(("ftol", "gtol", "atol", "tolerance"), "tol"),
+    **dict.fromkeys(("batch", "minibatch", "minibatch_size"), "batch_size"),
+    **dict.fromkeys(("data", "samples"), "inner_data"),
+    **dict.fromkeys(("reg", "penalty", "regulariser"), "regularizer"),
+    **dict.fromkeys(("optimizer", "solver", "algorithm"), "method"),
+}
+
+
 def explain_keywords(function: F) -> F:
     """Turn a wrong call into a sentence that names the nearest argument and lists them all.
 
@@ -142,9 +158,9 @@ def explain_keywords(function: F) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         for word in kwargs:
             if word not in known:
-                raise TypeError(
-                    f"{name}() has no argument {word!r}{nearest(word, known)}; {listed}."
-                )
+                meant = _ELSEWHERE.get(word.lower())
+                near = f" (here {meant})" if meant in known else nearest(word, known)
+                raise TypeError(f"{name}() has no argument {word!r}{near}; {listed}.")
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -70,12 +70,28 @@ def dependence(closed: Any, tangents: bool) -> Dependence:
     return Dependence(bits[:, 0], bits[:, 1:] if tangents else None, follower.backward_only)
 
 
+def first_input(closed: Any, skipped: int, count: int) -> tuple[bool, str]:
+    """Whether a traced function depends on some of its inputs, and where it reads beyond the end.
+
+    Args:
+        closed: its jaxpr.
+        skipped, count: the inputs are `count` ones after the first `skipped`.
+    """
+    jaxpr, follower = closed.jaxpr, _Follower(1)
+    marks = [follower.nothing(v.aval.shape) for v in jaxpr.invars]
+    for i in range(skipped, skipped + count):
+        marks[i] = ~marks[i]
+    found = follower.follow(jaxpr, marks, dict(zip(jaxpr.constvars, closed.consts, strict=True)))
+    return bool(closed.effects) or any(mark.any() for mark in found), follower.beyond
+
+
 class _Follower:
     """Marks of all arrays of a jaxpr: for each entry, as bits in its last axis, its origins."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.backward_only = False
+        self.beyond = ""  # an index out of bounds, in words
 
     def nothing(self, shape: tuple[int, ...]) -> np.ndarray:
         """No origins; takes no memory."""
@@ -120,6 +136,8 @@ class _Follower:
             numbers = dict(zip(inside.constvars, consts, strict=True))
             numbers |= {v: a for v, a in zip(inside.invars, values, strict=True) if a is not None}
             return self.follow(inside, inputs, numbers)
+        if name == "gather" and not self.beyond and values[1] is not None:
+            self.beyond = _beyond(params, equation.invars[0].aval.shape, np.asarray(values[1]))
         if name == "split":
             ends = np.cumsum(params["sizes"])[:-1]
             return list(np.split(inputs[0], ends, axis=params["axis"]))
@@ -222,6 +240,18 @@ def _gathered(params: Any, marks: np.ndarray, chosen: Any, shape: tuple[int, ...
     flat = marks.reshape(-1, marks.shape[-1])
     found = np.where(places.reshape(-1, 1) < 0, np.uint8(0), flat[places.reshape(-1)])
     return found.reshape(*shape, marks.shape[-1])
+
+
+def _beyond(params: Any, shape: tuple[int, ...], chosen: np.ndarray) -> str:
+    """An index out of bounds, in words; "" for none."""
+    for place, axis in enumerate(params["dimension_numbers"].start_index_map):
+        last = shape[axis] - params["slice_sizes"][axis]
+        wrong = chosen[..., place][(chosen[..., place] < 0) | (chosen[..., place] > last)]
+        if wrong.size:
+            which = int(wrong.flat[0])
+            index = which if which >= 0 else which - shape[axis]  # as it was written
+            return f"index {index} of {shape[axis]}"
+    return ""
 
 
 def _all(inputs: list[np.ndarray], width: int) -> np.ndarray:

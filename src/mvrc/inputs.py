@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import inspect
 import numbers
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from mvrc import checks, precision
 from mvrc.sampling import Stream
 
+_LIST = 16  # arrays in a list from which on they are taken for samples
+_PLAIN = (list, tuple, dict, str, bytes, range)
+
 
 def data(name: str, given: Any) -> Any:
     """The user's data as JAX arrays (no copy where possible), checked."""
     if isinstance(given, Stream):
         return given
+    _refuse_rows(name, given)
     leaves, treedef = jax.tree_util.tree_flatten(given, is_leaf=_is_number_list)
     arrays = [_array(name, leaf) for leaf in leaves]
     if not arrays:
@@ -57,6 +63,7 @@ def point(name: str, x: Any) -> Any:
     if not leaves:
         raise ValueError(f"{name} is empty; it must be an array or a pytree of arrays.")
     arrays = [np.asarray(_array(name, leaf)) for leaf in leaves]
+    arrays = [a.astype(np.float64) if a.dtype.kind in "iu" else a for a in arrays]
     for array in arrays:
         if array.dtype not in (np.float32, np.float64):
             raise TypeError(
@@ -68,6 +75,24 @@ def point(name: str, x: Any) -> Any:
         if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} contains NaN or infinite values; all must be finite.")
     return jax.tree_util.tree_unflatten(treedef, arrays)
+
+
+def is_model(x: Any) -> bool:
+    """Whether x0 has leaves that are no numbers, as the functions of an equinox model."""
+    leaves = jax.tree_util.tree_leaves(x, is_leaf=_is_number_list)
+    known = (numbers.Number, np.ndarray, np.generic, jax.Array, list)
+    arrays = [isinstance(leaf, known) or hasattr(leaf, "__array__") for leaf in leaves]
+    return any(arrays) and not all(arrays)
+
+
+class OfModel(eqx.Module):
+    """inner of the numbers of a model, the rest of which stays."""
+
+    inner: Callable[..., Any]
+    rest: Any
+
+    def __call__(self, x: Any, sample: Any) -> Any:
+        return self.inner(eqx.combine(x, self.rest), sample)
 
 
 def _array(name: str, leaf: Any) -> Any:
@@ -86,6 +111,44 @@ def _array(name: str, leaf: Any) -> Any:
             f"same length."
         ) from error
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _refuse_rows(name: str, given: Any) -> None:
+    """A list of samples, where arrays with all samples are wanted; and what is no array at all."""
+    if isinstance(given, list) and given and not _is_number_list(given):
+        kinds = {type(entry) for entry in given}
+        shapes = {np.shape(entry) for entry in given if hasattr(entry, "shape")}
+        if kinds <= {dict, tuple} and len(given) > 1:
+            word = kinds.pop().__name__
+            raise TypeError(
+                f"{name} is a list of {len(given)} {word}s, one for each sample; give one {word} "
+                f"of arrays with a leading axis of samples, as np.stack makes them."
+            )
+        if len(given) > _LIST and len(shapes) == 1 and shapes != {()}:
+            raise TypeError(
+                f"{name} is a list of {len(given)} arrays of shape {shapes.pop()}; if each is a "
+                f"sample give np.stack({name}), if each is a variable a tuple of them."
+            )
+    for leaf in jax.tree_util.tree_leaves(given, is_leaf=_is_number_list):
+        kind = type(leaf)
+        if hasattr(leaf, "tocoo"):
+            raise TypeError(
+                f"{name} is a SciPy sparse {kind.__name__}; give {name}.toarray(), as samples are "
+                f"dense."
+            )
+        if hasattr(leaf, "dtypes") and hasattr(leaf, "columns"):
+            words = [str(c) for c in leaf.columns if leaf[c].dtype.kind not in "iufb"]
+            if words:
+                raise TypeError(
+                    f"{name} has columns that are no numbers: {checks.cut(', '.join(words))}; drop "
+                    f"or encode them first."
+                )
+        elif not hasattr(leaf, "__array__") and hasattr(leaf, "__iter__") and kind not in _PLAIN:
+            loader = " (a data loader)" if hasattr(leaf, "dataset") else ""
+            raise TypeError(
+                f"{name} is of type {kind.__name__}{loader}, which is read batch by batch; give "
+                f"arrays with all samples, or a Stream that draws them."
+            )
 
 
 def _is_numeric(dtype: Any) -> bool:

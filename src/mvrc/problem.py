@@ -7,8 +7,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 
-from mvrc import checks, inputs, precision
+from mvrc import checks, inputs, mistakes, precision
 from mvrc.layout import Layout
 from mvrc.oracle import Geometry, jacobian_matrix
 from mvrc.regularizers import Regularizer, Zero
@@ -94,6 +95,23 @@ class Composition(eqx.Module):
                 "give at least two samples."
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: arrays as NumPy's, as JAX's would come back in 32 bits without its switch."""
+        leaves, treedef = jax.tree_util.tree_flatten(dict(self.__dict__))
+        ours = [isinstance(leaf, jax.Array) for leaf in leaves]
+        plain = [np.asarray(a) if own else a for a, own in zip(leaves, ours, strict=True)]
+        return {"fields": jax.tree_util.tree_unflatten(treedef, plain), "ours": ours}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        leaves, treedef = jax.tree_util.tree_flatten(state["fields"])
+        with precision.follow(leaves):
+            arrays = [
+                jax.device_put(a) if own else a
+                for a, own in zip(leaves, state["ours"], strict=True)
+            ]
+        for name, value in jax.tree_util.tree_unflatten(treedef, arrays).items():
+            object.__setattr__(self, name, value)
+
     @property
     def n(self) -> int | None:
         """Number of inner samples; None for a stream."""
@@ -143,6 +161,10 @@ class Composition(eqx.Module):
         else:
             inputs.check_outer(inputs.shape_of("outer(y)", self.outer, y))
         flat = Layout.of(y, layout.dtype)
+        mistakes.check("inner(x, sample)", self.inner, layout.dtype, shape, inner_sample)
+        given = (y, outer_sample) if self.two_level else (y,)
+        call = "outer(y, sample)" if self.two_level else "outer(y)"
+        mistakes.check(call, self.outer, layout.dtype, *given)
         geometry = Geometry(
             x=layout,
             y=flat,

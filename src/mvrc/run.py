@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc import checks, methods
+from mvrc import checks, inputs, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
 from mvrc.engine import Epoch, compile_epoch, first_core
 from mvrc.oracle import Counts, Geometry
@@ -32,6 +35,7 @@ from mvrc.stopping import (
 
 OUTPUTS = ("last", "random", "best")
 EPOCHS = 100  # when no limit is given
+OVERFLOWING = 4096  # samples of which it is asked whether g overflows at x0
 JUDGED_EPOCHS = 1000  # of a method that stops by itself, and whose epoch may be a single pass
 
 # Recorded points wait until a block of them is measured together, but not longer than this; where
@@ -81,6 +85,7 @@ class Run:
     ) -> None:
         if not isinstance(problem, Composition):
             raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")
+        _refuse_fork()
         check_callback(callback)
         check_checkpoint(checkpoint, checkpoint_every)
         self.problem, self.seeds, self.lanes = problem, seeds, lanes
@@ -92,6 +97,13 @@ class Run:
         if checkpoint_every is not None:
             checks.whole("checkpoint_every", checkpoint_every)
         self.checkpoint_every = checkpoint_every
+        self.rest = None  # of a model, what is not numbers
+        if inputs.is_model(x0):
+            if problem.inner_jacobian is not None:
+                raise TypeError("x0 is a model, for which inner_jacobian cannot be given.")
+            x0, self.rest = eqx.partition(x0, eqx.is_inexact_array)
+            inner = inputs.OfModel(problem.inner, self.rest)
+            self.problem = problem = dataclasses.replace(problem, inner=inner)
         self.x0 = problem.start(x0)
         recipe = methods.find(method)
         with problem.precision(self.x0):
@@ -114,6 +126,7 @@ class Run:
             self.recorder = Recorder(
                 problem, self.geometry, self.method, lanes, self._patient(), mapping_step
             )
+            self.unsaved = ""  # why the last save failed
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
@@ -143,7 +156,7 @@ class Run:
             try:
                 if not rows:
                     trail = self._settle(trail._replace(waiting=(state,)))
-                    check_start(trail.rows[0])
+                    check_start(trail.rows[0], self._overflows)
                 status = self._end(trail)
                 compiled = None
                 while status is None:
@@ -161,9 +174,16 @@ class Run:
                 if broken_rows(trail.rows[-1:], trail.rows[0])[0]:
                     status = Status.DIVERGED
                 bar.update(trail.rows[-1], trail.state.epoch)
-        if self.checkpoint is not None and trail.rows:
-            self.checkpoint.save(trail.state, trail.rows)
+        if trail.rows:
+            self._save(trail)
         return self._results(trail.state, trail.rows, status)
+
+    def _overflows(self) -> bool:
+        """Whether g at x0 is infinite for one of its samples."""
+        batch = self.problem.inner_source.everything()
+        samples = batch.piece(0, min(batch.size, OVERFLOWING))
+        values = jax.vmap(self.problem.inner, (None, 0))(self.x0, samples)
+        return any(np.isinf(np.asarray(a)).any() for a in jax.tree_util.tree_leaves(values))
 
     def _advance(self, compiled: Epoch, trail: Trail) -> tuple[Trail, Status | None]:
         """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""
@@ -188,9 +208,23 @@ class Run:
         else:
             status = self._spent(state)
         if save:
-            assert self.checkpoint is not None
-            self.checkpoint.save(trail.state, trail.rows)
+            self._save(trail)
         return trail, status
+
+    def _save(self, trail: Trail) -> None:
+        """A save that fails costs no result: the run goes on, and says so."""
+        if self.checkpoint is None:
+            return
+        try:
+            self.checkpoint.save(trail.state, trail.rows)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            self.unsaved = (
+                f"The checkpoint could not be saved ({reason}); what is in its folder is older."
+            )
+            warnings.warn(self.unsaved, stacklevel=2)
+        else:
+            self.unsaved = ""
 
     def _save_is_due(self, epoch: int) -> bool:
         if self.checkpoint is None:
@@ -291,7 +325,8 @@ class Run:
         return Status.CALLBACK if answer is not None and np.any(answer) else None
 
     def _tree(self, flat: Any) -> Any:
-        return self.geometry.x.unflatten(np.asarray(flat))
+        tree = self.geometry.x.unflatten(np.asarray(flat))
+        return tree if self.rest is None else eqx.combine(tree, self.rest)
 
     def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
         if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != state.epoch):
@@ -327,7 +362,7 @@ class Run:
                     seconds=float(state.seconds),
                     step_size=float(self.method.scheme.step_size),
                     state=own,
-                    notes=self.prepared.notes,
+                    notes=(*self.prepared.notes, *([self.unsaved] if self.unsaved else [])),
                 )
             )
         return results
@@ -365,6 +400,20 @@ class Run:
             f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
             f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
             f"{last['gradient_mapping']:.3g}."
+        )
+
+
+_process: list[int] = []  # the one that made the first run
+
+
+def _refuse_fork() -> None:
+    """JAX has threads, which a fork does not take along: a run in a forked process would hang."""
+    if not _process:
+        _process.append(os.getpid())
+    if _process[0] != os.getpid():
+        raise RuntimeError(
+            "this process was forked from one that had already used mvrc, where JAX would hang; "
+            "start processes by multiprocessing.get_context('spawn')."
         )
 
 

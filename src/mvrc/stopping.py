@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,17 @@ def check_step(step: float, geometry: Geometry) -> None:
         )
 
 
-def check_start(row: dict[str, Any]) -> None:
-    """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake."""
+def check_start(row: dict[str, Any], overflows: Callable[[], bool]) -> None:
+    """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake.
+
+    `overflows` says whether g is infinite there, and is asked only when something is wrong.
+    """
+    wrong = np.isnan(row["objective"]).any() or not np.isfinite(row["gradient_mapping"]).all()
+    if wrong and overflows():
+        raise ValueError(
+            "x0 gives values of inner(x, sample) that overflow, as exp of a large number does; "
+            "subtract the largest exponent first, scale the data or start nearer to 0."
+        )
     if np.isnan(row["objective"]).any():
         raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
     if not np.isfinite(row["gradient_mapping"]).all():

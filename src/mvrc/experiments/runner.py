@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import ctypes
 import dataclasses
 import functools
 import hashlib
@@ -13,6 +14,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +29,7 @@ from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import Experiment, MethodSpec
 from mvrc.result import COLUMNS
 
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 FORMAT = 3  # of the files; another number is another run
 MEASURED = ("objective", "gradient_mapping")  # columns with a value for each seed
 
@@ -122,6 +125,9 @@ def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
     pool = multiprocessing.get_context("spawn").Pool(
         workers, _start_worker, (jax.config.jax_compilation_cache_dir,)  # type: ignore[attr-defined]
     )  # fmt: skip
+    # By default SIGTERM would end this process alone, and the workers would go on writing.
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _terminated) if main else None
     try:
         tasks = [(group, output) for group in groups.values()]
         for group in pool.imap_unordered(_do_group, tasks):
@@ -130,11 +136,23 @@ def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
     finally:
         pool.terminate()
         pool.join()
+        if main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _terminated(*_: Any) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _start_worker(cache: str | None) -> None:
-    """Ctrl-C is the parent's business; compiled programs are shared on disk."""
+    """Ctrl-C is the parent's business; compiled programs are shared on disk.
+
+    A worker ends with its parent, also when that is killed, where the system can be asked for it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
     if cache is not None:
         mvrc.compilation_cache(cache)
 
@@ -181,7 +199,7 @@ def write_rows(output: Path) -> Path:
             for seed in range(record["seeds"]):
                 for i in range(len(rows["epoch"])):
                     cells = [rows[c][seed][i] if c in MEASURED else rows[c][i] for c in COLUMNS]
-                    writer.writerow([*head, seed, *cells])
+                    writer.writerow([*map(_inert, head), seed, *cells])
     return path
 
 
@@ -263,6 +281,12 @@ def _plain(value: Any) -> float | int | str | None:
     """A number that JSON has, None for NaN and ±∞; or a word."""
     plain = value.item()
     return plain if isinstance(plain, str) or np.isfinite(plain) else None
+
+
+def _inert(cell: Any) -> Any:
+    """A word that a spreadsheet does not take for a formula."""
+    risky = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@")
+    return f"'{cell}" if risky else cell
 
 
 def _is_whole(file: Path) -> bool:

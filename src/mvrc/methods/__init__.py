@@ -66,6 +66,11 @@ def find(method: Any) -> Recipe:
                 f"the methods are auto, {', '.join(METHODS)}."
             )
         return METHODS[method]()
+    if isinstance(method, type) and issubclass(method, Recipe):
+        raise TypeError(
+            f"method is the class {method.__name__}; give a recipe made from it, "
+            f"{method.__name__}() or with arguments."
+        )
     raise TypeError(
         f"method must be a recipe such as MVRC(step_size=1e-3) or a name of mvrc.METHODS, "
         f"not {checks.shown(method)}."

@@ -32,6 +32,7 @@ MOST_ROWS = 2**16  # of a first look
 DEAR = 2**15  # samples from which on a pass is dear
 DEAREST = 32  # passes that a look from many samples may take, and min(p, d) of its Jacobian
 WORK = 2e9  # floating-point operations that a look at the curvature may take
+PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 REHEARSAL = 2**16  # at most so many samples
 SMALL_STEP = 2**19  # floating-point operations that are worth a step of the momentum
@@ -290,7 +291,13 @@ def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
     flat = geometry.x.flatten(x)
     if bool(_inside(static, geometry, numbers, flat)):
         return None
-    return geometry.x.unflatten(np.asarray(_projected(static, geometry, numbers, flat)))
+    for _ in range(PROJECTIONS):  # of r(Ax) each is numeric, and comes closer
+        flat = _projected(static, geometry, numbers, flat)
+        if bool(_inside(static, geometry, numbers, flat)):
+            return geometry.x.unflatten(np.asarray(flat))
+    raise ValueError(
+        "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
+    )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -300,7 +307,9 @@ def _inside(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _projected(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
-    return Oracle(join(numbers, static), geometry, {}).prox(x, jnp.ones((), x.dtype))
+    regularizer = join(numbers, static).regularizer  # its own prox, also of r(Ax): in x
+    nearest = regularizer.prox(geometry.x.unflatten(x), jnp.ones((), x.dtype))
+    return geometry.x.flatten(nearest)
 
 
 def _part(n: int) -> int:

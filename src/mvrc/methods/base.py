@@ -301,6 +301,16 @@ def available_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def _step(name: str, value: Any) -> float:
+    """A step size; how it may fall is said by other arguments."""
+    if callable(value) or isinstance(value, Power | MomentumSchedule):
+        raise TypeError(
+            f"{name} must be a positive number, not a schedule; it falls by step_decay of the "
+            f"single-loop methods, and momentum=Momentum(alpha, beta=…, lam=…) scales it with t."
+        )
+    return checks.positive(name, value)
+
+
 def _momentum(name: str, value: Any) -> MomentumSchedule:
     """A schedule; a number is the weight of a constant one."""
     if isinstance(value, numbers.Real):
@@ -333,6 +343,7 @@ _POSITIVE = ("step_size", "rho", "theta", "alpha", "a", "b", "bound")
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_WHOLE, checks.whole),
     **dict.fromkeys(_POSITIVE, checks.positive),
+    "step_size": lambda name, value: _step(name, value),
     **dict.fromkeys(("tau1", "tau2", "step_decay"), checks.fraction),
     "epsilon": lambda name, value: value if value == "auto" else checks.positive(name, value),
     "restart": lambda name, value: checks.choice(name, value, RESTARTS),

@@ -57,7 +57,7 @@ def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str])
         "STYLE": (folder / "page.css").read_text("utf-8"),
         "SCRIPT": (folder / "page.js").read_text("utf-8"),
         "PLOTLY": get_plotlyjs(),
-        "DATA": json.dumps([_panel_data(c) for c in table]).replace("</", "<\\/"),
+        "DATA": json.dumps([_panel_data(c) for c in table]).replace("<", "\\u003c"),
         "INTRO": _intro(table, verdicts),
         "PANELS": "\n".join(_panels(c) for c in table),
         "CLAIMS": _claims_table(verdicts),
@@ -164,18 +164,22 @@ def _tuning_table(column: Column) -> str:
 
 
 def _run(column: Column) -> str:
-    p = column.parameters
-    outer = f", outer batch {p['outer_batch_size']}" if p["outer_batch_size"] else ""
+    p = {name: html.escape(str(value)) for name, value in column.parameters.items()}
+    outer = (
+        f", outer batch {p['outer_batch_size']}" if column.parameters["outer_batch_size"] else ""
+    )
     best = "Φ* exact" if column.exact else "Φ* the lowest value met in any run"
     asc = ""
-    if p["asc_pg"]:
+    if column.parameters["asc_pg"]:
+        own = {name: html.escape(str(v)) for name, v in column.parameters["asc_pg"].items()}
         asc = (
-            f"; ASC-PG α<sub>k</sub> = {p['asc_pg']['step_size']:g}·k<sup>−5/9</sup>, "
-            f"β<sub>k</sub> = {p['asc_pg']['average']:g}·k<sup>−4/9</sup>"
+            f"; ASC-PG α<sub>k</sub> = {own['step_size']}·k<sup>−5/9</sup>, "
+            f"β<sub>k</sub> = {own['average']}·k<sup>−4/9</sup>"
         )
     return (
-        f"<li><b>{html.escape(column.title)}</b>: {html.escape(column.data_title)}, {column.size}. "
-        f"Step size {p['step_size']:g}, batch {p['batch_size']}{outer}, period {p['period']}, "
+        f"<li><b>{html.escape(column.title)}</b>: {html.escape(column.data_title)}, "
+        f"{html.escape(column.size)}. "
+        f"Step size {p['step_size']}, batch {p['batch_size']}{outer}, period {p['period']}, "
         f"{p['epochs']} epochs, {p['seeds']} seeds, θ ≡ 1{asc}; {column.kind}; "
         f"{best} = {column.best:.8g}.</li>"
     )

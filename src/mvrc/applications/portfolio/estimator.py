@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,8 @@ from mvrc.datasets.returns import Returns
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer, Simplex
 
+FRACTION = 0.1  # standard deviation of daily returns below which they are no per cents
+
 
 class _Portfolio(Minimizer, abc.ABC):
     """What the portfolios share: data in, weights out."""
@@ -33,6 +36,17 @@ class _Portfolio(Minimizer, abc.ABC):
         answer, so it is yours.
         """
         returns = self._returns(X, reset=True)
+        if isinstance(self.constraint, str) and self.constraint != "simplex":
+            raise ValueError(
+                f"constraint must be None, 'simplex' (long only, weights sum to 1) or a set such "
+                f"as mvrc.NonNegative() or mvrc.Simplex(upper=0.2), not {self.constraint!r}."
+            )
+        if np.all(returns > 0):
+            warnings.warn(
+                "All returns are positive, as prices are; give returns in percent, 100 (p[1:] / "
+                "p[:-1] - 1) of prices p.",
+                stacklevel=2,
+            )
         constraint = Simplex() if self.constraint == "simplex" else self.constraint
         problem = self._problem(returns, constraint)
         x = np.zeros(returns.shape[1], returns.dtype)
@@ -41,6 +55,13 @@ class _Portfolio(Minimizer, abc.ABC):
                 x = np.asarray(constraint.prox(x + 1 / len(x), 1.0))
         result = self._minimize(problem, self._start(x, returns), output="best")
         self.weights_ = self._weights(result.x)
+        spread = float(np.max(np.std(returns, axis=0)))
+        if not np.any(self.weights_) and spread < FRACTION:
+            warnings.warn(
+                f"All weights are 0, and the returns have a standard deviation of at most "
+                f"{spread:.2g}, as fractions have; give them in percent, 100 times as large.",
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -61,7 +61,7 @@ class Auto(NamedRecipe):
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any",
         epoch="n (newton, secant), n + 2S(τ−1) (momentum)",
-        memory="d² (newton), 20d (secant), 2(p + 5d) (momentum)",
+        memory="d² (newton), 20d (secant), 2(p·d + 4d) (momentum)",
         complexity="–",
     )
 

@@ -50,7 +50,7 @@ class CIVR(NamedRecipe):
         problems="Σ¹ E¹",
         regularizer="any with a prox",
         epoch="n + 2S(τ−1)",
-        memory="p·d + 2d (matrix), p + 3d (free)",
+        memory="p·d + 3d (matrix), p + 3d (free)",
         complexity="Σ¹: n + √n ε⁻²; E¹: ε⁻³; v-dominant Σ¹: (n + v√n) log 1/ε, E¹: v ε⁻¹ log 1/ε",
     )
 

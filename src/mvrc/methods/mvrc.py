@@ -47,7 +47,7 @@ class MVRC(NamedRecipe):
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any with a prox",
         epoch="n + 2S(τ−1)",
-        memory="p·d + 4d (matrix), p + 5d (free)",
+        memory="p·d + 4d (matrix), p + 4d (free)",
         complexity="Σ¹: n + √n ε⁻²; E¹, E²: ε⁻³; Σ²: N + n + √max(N, n) ε⁻²",
     )
 

@@ -34,7 +34,7 @@ class NestedSpider(NamedRecipe):
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any with a prox",
         epoch="n + 2S(τ−1)",
-        memory="p·d + 2d (matrix), p + 3d (free)",
+        memory="p·d + 3d (matrix), p + 3d (free)",
         complexity="E²: ε⁻³; Σ²: N + n + √max(N, n) ε⁻²",
     )
 

@@ -40,7 +40,7 @@ class CSVRG1(NamedRecipe):
         regularizer="any with a prox (0 in its paper)",
         epoch="n + 2S(τ−1)",
         memory="2p + 5d",
-        complexity="strongly convex: (N + n + κ³) log 1/ε",
+        complexity="linear, strongly convex (its own paper)",
     )
 
     step_size: float | None = None
@@ -75,7 +75,7 @@ class CSVRG2(NamedRecipe):
         regularizer="any with a prox (0 in its paper)",
         epoch="n + 2S(τ−1)",
         memory="p·d + 2p + 5d",
-        complexity="strongly convex: (N + n + κ⁴) log 1/ε",
+        complexity="linear, strongly convex (its own paper)",
     )
 
     step_size: float | None = None

@@ -12,7 +12,7 @@ import numpy as np
 
 from mvrc import checks, precision
 from mvrc.regularizers import Regularizer
-from mvrc.regularizers.base import shapes
+from mvrc.regularizers.base import one_step, shapes
 
 _ITERATIONS = 5000  # most steps of the numeric prox
 
@@ -91,6 +91,7 @@ class Composed(Regularizer):
         w = x − step·Aᵀu with u minimising (step/2)‖Aᵀu‖² − uᵀAx + r*(u).
         """
         operator, eps = self.operator, jnp.finfo(x.dtype).eps
+        step = one_step(step)
         rate = 1 / (step * operator.norm_squared)
         image = operator.apply(x)
 

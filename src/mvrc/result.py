@@ -22,6 +22,9 @@ class Status(enum.Enum):
 
     CONVERGED = "Converged to the tolerance."
     PRECISION = "No progress is possible at this precision."
+    PLATEAU = "The objective is flat here."
+    STALLED = "No step makes progress any more."
+    UNBOUNDED = "The objective falls without bound."
     EPOCHS = "The number of epochs asked for was made."
     SAMPLES = "The number of samples allowed was reached."
     SECONDS = "The time allowed was used up."

@@ -7,7 +7,6 @@ epochs changes nothing.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
-from mvrc import kernel, precision
+from mvrc import cache, kernel, precision
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.sampling import Samples, Sizes, key_bits
 from mvrc.split import Static, join, split
@@ -216,7 +215,7 @@ def _signature(arguments: Any) -> Signature:
     return Signature(treedef, shapes, precision.wide())
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _compile(
     static: Static, geometry: Geometry, lanes: int | None, spend: bool, signature: Signature
 ) -> tuple[Any, Counts]:
@@ -246,7 +245,7 @@ def _compile(
     return executable, traced[-1]
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _compile_first(
     static: Static, geometry: Geometry, lanes: int | None, random: bool, signature: Signature
 ) -> tuple[Any, Counts]:
@@ -265,7 +264,7 @@ def _compile_first(
     return jax.jit(first).lower(*signature.specs()).compile(), traced[-1]
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _first_shapes(static: Static, geometry: Geometry, random: bool, signature: Signature) -> Core:
     """Shapes and dtypes of the state that `start_core` gives."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc import cache
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.split import Static, join, split
@@ -48,7 +48,8 @@ def measurement(
     """
     numbers, static = split(problem, geometry.x.dtype)
     number = np.asarray(step, geometry.x.dtype)
-    return lambda x: _measure(static, geometry, points, numbers, x, number)
+    measured = _measure(static, geometry, points)
+    return lambda x: measured(numbers, x, number)
 
 
 def block_size(problem: Composition, geometry: Geometry, core: Any) -> int:
@@ -65,13 +66,9 @@ def block_size(problem: Composition, geometry: Geometry, core: Any) -> int:
     return BLOCK if BLOCK * max(passed, kept) <= ROOM else 1
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _measure(
-    static: Static, geometry: Geometry, points: str, numbers: Any, x: Vector, step: Any
-) -> tuple[Any, Any, Any]:
-    problem = join(numbers, static)
-
-    def one(x: Vector) -> tuple[Any, Any, Any]:
+@cache.program
+def _measure(static: Static, geometry: Geometry, points: str) -> Callable[..., Any]:
+    def one(problem: Composition, x: Vector, step: Any) -> tuple[Any, Any, Any]:
         oracle = Oracle(problem, geometry, {})
         everything, outside = oracle.everything()
         inner, pull = oracle.values_and_pullback(x, everything)
@@ -82,6 +79,11 @@ def _measure(
         mapping = (x - geometry.x.flatten(problem.regularizer.prox(moved, step))) / step
         return objective, jnp.linalg.norm(mapping), gradient
 
-    if points == "one":
-        return one(x)
-    return jax.vmap(one)(x) if points == "together" else jax.lax.map(one, x)
+    def measured(numbers: Any, x: Vector, step: Any) -> tuple[Any, Any, Any]:
+        problem = join(numbers, static)
+        at = lambda x: one(problem, x, step)  # noqa: E731
+        if points == "one":
+            return at(x)
+        return jax.vmap(at)(x) if points == "together" else jax.lax.map(at, x)
+
+    return measured

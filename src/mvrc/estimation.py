@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import checks
+from mvrc import cache, checks
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import Samples, Source, key_bits
@@ -32,36 +31,37 @@ def default_step_size(problem: Composition, x: Any) -> float:
     """
     with problem.precision(x):
         geometry = problem.geometry(x)
-        numbers, static = split(problem, geometry.x.dtype)
         rows = min(_ROWS, geometry.inner_rows(False))
-        bend = _smoothest(static, geometry, numbers, geometry.x.flatten(x), rows, 3)
+        bend = _smoothest(problem, geometry, geometry.x.flatten(x), rows, 3)
     return 1 / (4 * bend) if np.isfinite(bend) and bend > 0 else 1.0
 
 
 def smoothness(problem: Composition, geometry: Geometry, x: Vector) -> tuple[float, int]:
     """The curvature of F at x by power iteration, and the samples looked at, each once."""
-    numbers, static = split(problem, geometry.x.dtype)
     rows = min(_FEW, geometry.inner_rows(False))
     if problem.n is not None:
         rows = min(rows, max(problem.n // 8, min(problem.n, 32)))
-    bend = _smoothest(static, geometry, numbers, x, rows, 0)
+    bend = _smoothest(problem, geometry, x, rows, 0)
     if np.isfinite(bend) and bend > 0:
         return bend, rows
     return 1 / (4 * default_step_size(problem, geometry.x.unflatten(x))), rows
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 4, 5, 6))
+@cache.program
 def _smoothness(
-    static: Static,
-    geometry: Geometry,
-    numbers: Any,
-    x: Vector,
-    rows: int,
-    nearby: int,
-    exact: bool,
-) -> Any:
+    static: Static, geometry: Geometry, rows: int, nearby: int, exact: bool
+) -> Callable[[Any, Vector], Any]:
     """The largest curvature at x and at some random points nearby."""
-    problem = join(numbers, static)
+
+    def largest(numbers: Any, x: Vector) -> Any:
+        return _largest_curvature(join(numbers, static), geometry, x, rows, nearby, exact)
+
+    return largest
+
+
+def _largest_curvature(
+    problem: Composition, geometry: Geometry, x: Vector, rows: int, nearby: int, exact: bool
+) -> Any:
     keys = jax.random.split(jax.random.key(0), 4)
     inner = _subsample(problem.inner_source, keys[0], rows)
     outer = None
@@ -92,12 +92,15 @@ def _smoothness(
     return jnp.max(jnp.where(jnp.isfinite(found), found, 0))
 
 
-def _smoothest(*arguments: Any) -> float:
+def _smoothest(
+    problem: Composition, geometry: Geometry, x: Vector, rows: int, nearby: int
+) -> float:
     """`_smoothness`, by differences of gradients where a derivative rule is the user's own."""
+    numbers, static = split(problem, geometry.x.dtype)
     try:
-        return float(_smoothness(*arguments, True))
+        return float(_smoothness(static, geometry, rows, nearby, True)(numbers, x))
     except TypeError:  # a custom_vjp that cannot be differentiated again, found when lowered
-        return float(_smoothness(*arguments, False))
+        return float(_smoothness(static, geometry, rows, nearby, False)(numbers, x))
 
 
 def _bend(

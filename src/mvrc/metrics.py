@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc import cache
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.split import Signature, Static, join, signature, split
@@ -82,20 +82,11 @@ def block_size(problem: Composition, geometry: Geometry, core: Any, most: int | 
     return BLOCK if BLOCK * max(passed, kept) <= ROOM else 1
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _compile(
     static: Static, geometry: Geometry, points: str, most: int | None, signature: Signature
 ) -> Any:
-    def measured(numbers: Any, x: Vector, step: Any) -> tuple[Any, Any, Any]:
-        return _measure(join(numbers, static), geometry, points, most, x, step)
-
-    return jax.jit(measured).lower(*signature.specs()).compile()
-
-
-def _measure(
-    problem: Composition, geometry: Geometry, points: str, most: int | None, x: Vector, step: Any
-) -> tuple[Any, Any, Any]:
-    def one(x: Vector) -> tuple[Any, Any, Any]:
+    def one(problem: Composition, x: Vector, step: Any) -> tuple[Any, Any, Any]:
         oracle = Oracle(problem, geometry, {})
         everything, outside = oracle.everything(most)
         inner, pull = oracle.values_and_pullback(x, everything)
@@ -106,6 +97,11 @@ def _measure(
         mapping = (x - geometry.x.flatten(problem.regularizer.prox(moved, step))) / step
         return objective, jnp.linalg.norm(mapping), gradient
 
-    if points == "one":
-        return one(x)
-    return jax.vmap(one)(x) if points == "together" else jax.lax.map(one, x)
+    def measured(numbers: Any, x: Vector, step: Any) -> tuple[Any, Any, Any]:
+        problem = join(numbers, static)
+        at = lambda x: one(problem, x, step)  # noqa: E731
+        if points == "one":
+            return at(x)
+        return jax.vmap(at)(x) if points == "together" else jax.lax.map(at, x)
+
+    return jax.jit(measured).lower(*signature.specs()).compile()

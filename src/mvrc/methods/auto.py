@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc import cache
 from mvrc.estimation import smoothness
 from mvrc.estimators import Spider
 from mvrc.estimators.base import chosen
@@ -289,27 +290,31 @@ def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
     """The projection of an x0 outside of the constraint set; None for one inside."""
     numbers, static = split(problem, geometry.x.dtype)
     flat = geometry.x.flatten(x)
-    if bool(_inside(static, geometry, numbers, flat)):
+    inside, projected = _inside(static, geometry), _projected(static, geometry)
+    if bool(inside(numbers, flat)):
         return None
     for _ in range(PROJECTIONS):  # of r(Ax) each is numeric, and comes closer
-        flat = _projected(static, geometry, numbers, flat)
-        if bool(_inside(static, geometry, numbers, flat)):
+        flat = projected(numbers, flat)
+        if bool(inside(numbers, flat)):
             return geometry.x.unflatten(np.asarray(flat))
     raise ValueError(
         "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _inside(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
-    return jnp.isfinite(Oracle(join(numbers, static), geometry, {}).penalty(x))
+@cache.program
+def _inside(static: Static, geometry: Geometry) -> Any:
+    return lambda numbers, x: jnp.isfinite(Oracle(join(numbers, static), geometry, {}).penalty(x))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _projected(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
-    regularizer = join(numbers, static).regularizer  # its own prox, also of r(Ax): in x
-    nearest = regularizer.prox(geometry.x.unflatten(x), jnp.ones((), x.dtype))
-    return geometry.x.flatten(nearest)
+@cache.program
+def _projected(static: Static, geometry: Geometry) -> Any:
+    def projected(numbers: Any, x: Any) -> Any:
+        regularizer = join(numbers, static).regularizer  # its own prox, also of r(Ax): in x
+        nearest = regularizer.prox(geometry.x.unflatten(x), jnp.ones((), x.dtype))
+        return geometry.x.flatten(nearest)
+
+    return projected
 
 
 def _part(n: int) -> int:

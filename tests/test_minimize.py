@@ -227,10 +227,10 @@ def test_divergence_is_the_same_when_it_is_noticed_late(step, tmp_path):
 def test_interrupt_measures_what_waits(monkeypatch):
     advance = Run._advance
 
-    def press(self, compiled, trail):
+    def press(self, trail):
         if len(trail.waiting) == 3:
             raise KeyboardInterrupt
-        return advance(self, compiled, trail)
+        return advance(self, trail)
 
     monkeypatch.setattr(Run, "_advance", press)
     result = run(epochs=50)

@@ -13,7 +13,6 @@ from mvrc import cache, checks
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import Samples, Source, key_bits
-from mvrc.schemes.curvature import direction
 from mvrc.split import Static, join, split
 from mvrc.theory import Constants
 
@@ -81,7 +80,7 @@ def _largest_curvature(
             turned = image / jnp.where(length > 0, length, 1)
             return jnp.where(length > 0, turned, unit), length
 
-        return jax.lax.scan(turn, direction(x), None, length=20)[1][-1]
+        return jax.lax.scan(turn, _direction(x), None, length=20)[1][-1]
 
     if not nearby:
         return curvature(x)
@@ -90,6 +89,12 @@ def _largest_curvature(
     away = x + radius * away / jnp.linalg.norm(away, axis=1, keepdims=True)
     found = jax.lax.map(curvature, jnp.concatenate([x[None], away]))
     return jnp.max(jnp.where(jnp.isfinite(found), found, 0))
+
+
+def _direction(like: Vector) -> Vector:
+    """A fixed unit vector with no preference; a constant, as random bits are slow to compile."""
+    normal = np.random.default_rng(0).standard_normal(like.shape)
+    return jnp.asarray(normal / np.linalg.norm(normal), like.dtype)
 
 
 def _smoothest(

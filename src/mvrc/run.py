@@ -15,13 +15,15 @@ import numpy as np
 
 from mvrc import checks, inputs, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
-from mvrc.engine import Epoch, compile_epoch, first_core
-from mvrc.oracle import Counts, Geometry
+from mvrc.engine import Core
+from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.problem import Composition
 from mvrc.progress import Bar
 from mvrc.recording import Recorder, Row, State
-from mvrc.result import History, Result, Status
-from mvrc.schemes.judging import DECISIONS, NOISY_PATIENCE, PATIENCE
+from mvrc.result import DECISIONS, History, Result, Status
+from mvrc.solvers.epochs import EpochSolver
+from mvrc.solvers.hand_over import HandOver
+from mvrc.solvers.solver import End, Solver
 from mvrc.stopping import (
     Stop,
     broken_lanes,
@@ -30,7 +32,6 @@ from mvrc.stopping import (
     check_checkpoint,
     check_start,
     check_step,
-    solved,
 )
 
 OUTPUTS = ("last", "random", "best")
@@ -116,18 +117,20 @@ class Run:
             self.prepared = recipe.prepare(problem, self.geometry, start)
             if self.prepared.x0 is not None:
                 self.x0 = self.prepared.x0
-            self.method = self.prepared.method
-            self.judged = self.method.scheme.judges
+            self.method = recipe if self.prepared.method is None else self.prepared.method
+            self.solver = self._solver(checkpoint is not None)
+            self.judged = self.solver.safeguarded
+            self.copies = None if self.solver.draws else lanes  # equal runs are one
+            self.lanes = lanes if self.solver.draws else None
             if self.judged and self.output == "random":
                 raise ValueError(
                     "output is 'random', which is for methods with a theorem on it, and Auto goes "
                     "back from bad points; it may be 'last' or 'best', or name a method."
                 )
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
-            step = self.method.scheme.step_size
-            check_step(step, self.geometry)
+            check_step(self.solver.step_size, self.geometry)
             self.recorder = Recorder(
-                problem, self.geometry, self.method, lanes, self._patient(), mapping_step,
+                problem, self.geometry, self.solver, self.lanes, self._patient(), mapping_step,
                 measure_samples,
             )  # fmt: skip
             self.began = 0.0  # when the wall time was 0, by a clock that stands while we compile
@@ -142,9 +145,21 @@ class Run:
                 )  # fmt: skip
                 self.checkpoint = Checkpoint(Path(checkpoint), described)
 
+    def _solver(self, keep: bool) -> Solver:
+        if self.prepared.solver is not None:
+            return self.prepared.solver
+        method, random = self.prepared.method, self.output == "random"
+        assert method is not None
+        epochs = EpochSolver(
+            self.problem, self.geometry, method, self.seeds, self.lanes, random, keep
+        )
+        second = self.prepared.second
+        return epochs if second is None or self.lanes is not None else HandOver(epochs, second)
+
     def solve(self) -> list[Result]:
         with self.problem.precision(self.x0):
-            return self._solve()
+            results = self._solve()
+        return results if self.copies is None else results * self.copies
 
     def _solve(self) -> list[Result]:
         state = self._first()
@@ -152,7 +167,8 @@ class Run:
         self.recorder.begin(state.core)
         if self.checkpoint is not None:
             state, rows = self.checkpoint.load(state, rows)
-            state = state._replace(core=jax.device_put(state.core))
+            if self.solver.draws:
+                state = state._replace(core=jax.device_put(state.core))
             # A row off the grid was the end of an earlier call, not part of this run's history.
             rows = [row for row in rows if row["epoch"] % self.record_every == 0]
         if not rows:
@@ -168,9 +184,9 @@ class Run:
                     check_start(trail.rows[0], self._overflows)
                 status = self._end(trail)
                 if status is None:  # not when a finished run is merely read back
-                    compiled = self._compile(state)
+                    self._compile(state)
                 while status is None:
-                    trail, status = self._advance(compiled, trail)
+                    trail, status = self._advance(trail)
                     bar.update(trail.rows[-1], trail.state.epoch)
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
@@ -183,16 +199,12 @@ class Run:
             self._save(trail)
         return self._results(trail.state, trail.rows, status)
 
-    def _compile(self, state: State) -> Epoch:
+    def _compile(self, state: State) -> None:
         """The programs of the run, while its clock stands."""
         start = time.perf_counter()
         self.recorder.compile(state)
-        epoch = compile_epoch(
-            self.problem, self.geometry, self.method, state.core, self.lanes,
-            keep=self.checkpoint is not None,  # which alone looks at estimates
-        )  # fmt: skip
+        self.solver.compile(state.core)
         self.began += time.perf_counter() - start
-        return epoch
 
     def _wall(self) -> float:
         return time.perf_counter() - self.began
@@ -207,17 +219,17 @@ class Run:
         values = jax.vmap(self.problem.inner, (None, 0))(self.x0, samples)
         return any(np.isinf(np.asarray(a)).any() for a in jax.tree_util.tree_leaves(values))
 
-    def _advance(self, compiled: Epoch, trail: Trail) -> tuple[Trail, Status | None]:
+    def _advance(self, trail: Trail) -> tuple[Trail, Status | None]:
         """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""
         state = trail.state
         start = time.perf_counter()
-        core, finite = compiled.run(state.core)
-        healthy = bool(np.asarray(finite).any())  # waits for the epoch
-        seconds = state.seconds + (time.perf_counter() - start)
-        if not healthy:
+        core, info = self.solver.step(state.core)
+        self.began += info.compiling
+        seconds = state.seconds + (time.perf_counter() - start - info.compiling)
+        if not info.finite:
             return trail, Status.DIVERGED
         state = self._timed(state)._replace(
-            core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
+            core=core, seconds=seconds, counts=state.counts + np.array(info.counts, np.int64)
         )
         trail = trail._replace(state=state)
         if state.epoch % self.record_every == 0:
@@ -266,15 +278,14 @@ class Run:
 
     def _first(self) -> State:
         flat = self.geometry.x.flatten(self.x0)
-        random = self.output == "random"
-        core, counts = first_core(
-            self.problem, self.geometry, self.method, flat, self.seeds, self.lanes, random
-        )
+        start = time.perf_counter()
+        core, info = self.solver.init(flat)
+        took = 0.0 if self.solver.draws else time.perf_counter() - start - info.compiling
         shape = () if self.lanes is None else (self.lanes,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
-        spent = np.array(counts, np.int64) + np.array(self.prepared.spent, np.int64)
-        seconds = np.asarray(self.prepared.seconds)
-        return State(core, spent, seconds, seconds, best, np.full(shape, np.inf))
+        counts = np.array(add_counts(info.counts, self.prepared.spent), np.int64)
+        seconds = np.asarray(self.prepared.seconds + took)
+        return State(core, counts, seconds, seconds, best, np.full(shape, np.inf))
 
     def _settle(self, trail: Trail) -> Trail:
         """With the rows of all that waits; a run beyond return is as it was when it got there."""
@@ -315,24 +326,24 @@ class Run:
         return float(epoch / max(1, trail.state.epoch) + passes * self.recorder.seconds)
 
     def _end(self, trail: Trail) -> Status | None:
-        broken, small, stuck = self._ends(trail.state, trail.rows)
+        broken, small, stalled = self._ends(trail.state, trail.rows)
         if broken.all():
             return Status.DIVERGED
-        if np.all(broken | small | stuck):
-            return Status.CONVERGED if np.any(small) else Status.PRECISION
+        if np.all(broken | small):
+            return Status.CONVERGED
+        own = self.solver.end(trail.state.core, self.stop.has_tolerance)
+        if own is not None:
+            return own.status
+        if np.all(broken | small | stalled):  # some seeds this, some that
+            return Status.CONVERGED
         return self._spent(trail)
 
     def _ends(self, state: State, rows: list[Any]) -> tuple[Any, Any, Any]:
-        """Which lanes have left the numbers, reached the tolerance, cannot go further."""
+        """Which seeds have left the numbers, reached the tolerance, ended by the solver's word."""
         row, first = rows[-1], rows[0]
         broken = broken_lanes(row, first)
         small = self.stop.small(row["gradient_mapping"], first["gradient_mapping"])
-        if not self.judged or not row["epoch"]:
-            return broken, small, np.zeros_like(broken)
-        log = self.recorder.log(state)
-        if self.recorder.measured and self.stop.tol is None and self.stop.rtol is None:
-            small = small | solved(log.left, row["objective"], first["objective"], log.left.dtype)
-        return broken, small, log.still >= (PATIENCE if self.recorder.measured else NOISY_PATIENCE)
+        return broken, small, self.solver.stalled(state.core, self.stop.has_tolerance)
 
     def _ask(self, state: State, rows: list[Any]) -> Status | None:
         if self.callback is None:
@@ -362,7 +373,8 @@ class Run:
         objective, mapping = self._measured_output(state, rows[-1], chosen)
         state = self._timed(state)
         results = []
-        _, small, stuck = self._ends(state, rows)
+        _, small, stalled = self._ends(state, rows)
+        word = self.solver.end(state.core, self.stop.has_tolerance)
         for lane in [None] if self.lanes is None else range(self.lanes):
             history = History([_lane_row(row, lane) for row in rows])
             own = state._replace(
@@ -373,20 +385,20 @@ class Run:
             ended = status
             if broken_lanes(history.rows[-1], history.rows[0]):
                 ended = Status.DIVERGED
-            elif status is Status.CONVERGED and not _at(small, lane):
-                ended = Status.PRECISION if _at(stuck, lane) else ended
+            elif status is Status.CONVERGED and not _at(small, lane) and _at(stalled, lane):
+                ended = Status.STALLED if word is None else word.status
             results.append(
                 Result(
                     x=self._tree(_at(chosen, lane)),
                     objective=float(_at(objective, lane)),
                     gradient_mapping=float(_at(mapping, lane)),
                     status=ended,
-                    message=self._message(ended, history),
+                    message=self._message(ended, history, word),
                     history=history,
                     counts=self.recorder.counts(state),
                     seconds=float(state.seconds),
                     wall_seconds=float(state.wall_seconds),
-                    step_size=float(self.method.scheme.step_size),
+                    step_size=self.solver.step_size,
                     state=own,
                     notes=(*self.prepared.notes, *([self.unsaved] if self.unsaved else [])),
                 )
@@ -396,7 +408,7 @@ class Run:
     def _measured_output(self, state: State, row: dict[str, Any], chosen: Any) -> tuple[Any, Any]:
         """Φ and ‖𝒢_η‖ of what the run returns, which may be what its last row measured."""
         last = row["epoch"] == state.epoch and np.array_equal(chosen, self.recorder.point(state))
-        if last and not self.judged:
+        if last:
             return row["objective"], row["gradient_mapping"]
         return self.recorder.measure(jax.device_put(chosen))
 
@@ -412,7 +424,7 @@ class Run:
             last = np.where(made, np.asarray(state.core.output.point), last)
         return np.where(use_best[..., None], state.best_point, last)
 
-    def _message(self, status: Status, history: History) -> str:
+    def _message(self, status: Status, history: History, word: End | None) -> str:
         first, last = history.rows[0], history.rows[-1]
         if status is Status.DIVERGED:
             best = min((r for r in history if np.isfinite(r["objective"])),
@@ -420,14 +432,15 @@ class Run:
             return (
                 f"{status.value} It happened after epoch {last['epoch']}; x is the best point "
                 f"recorded, of epoch {best['epoch']}. Try a step_size below "
-                f"{self.method.scheme.step_size:.3g}."
+                f"{self.solver.step_size:.3g}."
             )
         part = self.recorder.part()
         measured = "" if part is None else f", both measured on {part[0]:,} of {part[1]:,} samples"
+        why = f" {word.sentence}" if word is not None and word.status is status else ""
         return (
             f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
             f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
-            f"{last['gradient_mapping']:.3g}{measured}."
+            f"{last['gradient_mapping']:.3g}{measured}.{why}"
         )
 
 
@@ -447,6 +460,8 @@ def _refuse_fork() -> None:
 
 def _readable(state: State) -> State:
     """Without an estimate that a later epoch, which came to nothing, has overwritten."""
+    if not isinstance(state.core, Core):
+        return state
     leaves = jax.tree_util.tree_leaves(state.core.estimator)
     gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
     return state._replace(core=state.core._replace(estimator=None)) if gone else state

@@ -40,6 +40,11 @@ class Stop:
             None if rtol is None else checks.positive("rtol", rtol),
         )
 
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether the user said how small the gradient mapping shall be."""
+        return self.tol is not None or self.rtol is not None
+
     def limited(self, epochs: int) -> Stop:
         """With so many epochs when nothing limits the run."""
         if (self.epochs, self.samples, self.seconds) != (None, None, None):
@@ -90,14 +95,6 @@ def broken_rows(rows: list[dict[str, Any]], first: dict[str, Any]) -> np.ndarray
     names = ("objective", "gradient_mapping")
     broken = broken_lanes({name: np.stack([row[name] for row in rows]) for name in names}, first)
     return broken.reshape(len(rows), -1).all(axis=1)
-
-
-def solved(left: Any, objective: Any, first: Any, dtype: Any) -> Any:
-    """Whether what is left to gain is nothing against Φ, or against what was gained."""
-    eps = float(np.finfo(dtype).eps)
-    gained = np.where(np.isfinite(first), first - objective, 0)
-    scale = np.maximum(eps ** (3 / 4) * np.abs(objective), eps ** (5 / 6) * gained)
-    return left <= scale
 
 
 def check_callback(callback: Any) -> None:

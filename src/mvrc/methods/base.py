@@ -22,12 +22,13 @@ from mvrc.estimators.base import JACOBIANS, chosen
 from mvrc.estimators.saga import TABLES
 from mvrc.metrics import measure
 from mvrc.operators import Composed
-from mvrc.oracle import Counts, Geometry
+from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.problem import Composition
 from mvrc.regularizers import Zero
 from mvrc.sampling import Sizes
 from mvrc.schedules import RESTARTS, Constant, MomentumSchedule, Power
 from mvrc.schemes import ProximalScheme, Scheme
+from mvrc.solvers.solver import Solver
 
 # ε of the normalised step of Nested-SPIDER and of MVRC on two levels, relative to the gradient
 # mapping at x0: a step is at most a tenth as long as the first one would be. Chosen on the
@@ -78,11 +79,13 @@ class Start:
 class Prepared:
     """A method for a problem, how it was chosen, and what the choice has evaluated."""
 
-    method: Method
+    method: Method | None  # None: the solver
     notes: tuple[str, ...] = ()  # sentences
     spent: Counts = dataclasses.field(default_factory=Counts)
     seconds: float = 0.0
     x0: Any = None  # where the run starts instead of the user's x0
+    solver: Solver | None = None  # of full passes, in the place of a method
+    second: Any = None  # a SecantSolver that takes over where the method stalls
 
 
 class Recipe(eqx.Module):
@@ -91,8 +94,7 @@ class Recipe(eqx.Module):
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
         """The method, with an account of what was chosen and evaluated for it."""
         method = self.resolve(problem, geometry, start)
-        spent = Counts(*(sum(column) for column in zip(Counts(), *start.spent, strict=True)))
-        return Prepared(method, method.notes, spent)
+        return Prepared(method, method.notes, add_counts(*start.spent))
 
     @abc.abstractmethod
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:

@@ -95,8 +95,9 @@ def each(function: Callable, x: Any, *numbers: Any) -> Any:
 
     A number may be a tree like x, with an array for every leaf.
     """
-    leaves, treedef = jax.tree.flatten(x)
-    structured = [jax.tree.structure(value) == treedef for value in numbers]
+    treedef: Any
+    leaves, treedef = jax.tree_util.tree_flatten(x)
+    structured = [jax.tree_util.tree_structure(value) == treedef for value in numbers]
     given = [
         treedef.flatten_up_to(value) if whole else [value] * len(leaves)
         for value, whole in zip(numbers, structured, strict=True)

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from mvrc import checks
@@ -41,7 +40,7 @@ class Constraint(Regularizer):
         """P_C(x) = argmin_{u ∈ C} ‖u − x‖."""
 
     def value(self, x: Any) -> Any:
-        leaves, nearest = jax.tree.leaves(x), jax.tree.leaves(self.project(x))
+        leaves, nearest = jax.tree.leaves(x), jax.tree.leaves(type(self).project(self, x))
         eps = max(float(jnp.finfo(leaf.dtype).eps) for leaf in nearest)
         xp = namespace(nearest[0])
         pairs = zip(leaves, nearest, strict=True)
@@ -50,7 +49,7 @@ class Constraint(Regularizer):
         return xp.where(inside, 0.0, xp.inf).astype(gap.dtype)
 
     def prox(self, x: Any, step: Any) -> Any:
-        return self.project(x)
+        return type(self).project(self, x)  # equinox is slow to bind a method
 
 
 def _largest(xp: Any, arrays: Any) -> Any:

@@ -50,7 +50,9 @@ class Custom(Regularizer):
 
     def prox(self, x: Any, step: Any) -> Any:
         return jax.tree.map(
-            lambda leaf, p: jnp.asarray(p, jnp.asarray(leaf).dtype), x, self.prox_function(x, one_step(step))
+            lambda leaf, p: jnp.asarray(p, jnp.asarray(leaf).dtype),
+            x,
+            self.prox_function(x, one_step(step)),
         )
 
 

@@ -45,7 +45,10 @@ class Parts(Regularizer):
 
     def prox(self, x: Any, step: Any) -> Any:
         steps = step if isinstance(step, dict) else dict.fromkeys(x, step)
-        return {**x, **{name: r.prox(x[name], steps[name]) for name, r in self.each.items()}}
+        return {
+            **x,
+            **{name: type(r).prox(r, x[name], steps[name]) for name, r in self.each.items()},
+        }
 
     def groups(self, x: Any) -> np.ndarray:
         labels: list[np.ndarray] = []

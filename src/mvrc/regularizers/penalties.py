@@ -86,7 +86,10 @@ class ElasticNet(Separable):
         return L1(self.l1).value(x) + L2(self.l2).value(x)
 
     def prox(self, x: Any, step: Any) -> Any:
-        return L2(self.l2).prox(L1(self.l1).prox(x, step), step)
+        def shrink(leaf: Any, l1: Any, l2: Any, s: Any) -> Any:
+            return _shrink(leaf, s * l1) / (1 + s * l2)
+
+        return each(shrink, x, self.l1, self.l2, step)
 
 
 class GroupL2(Regularizer):

@@ -14,22 +14,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
+from mvrc.metrics import gradient_mapping
 from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.problem import Composition
-from mvrc.result import Status
+from mvrc.result import ACCEPTED, BROKEN, LONGER, REJECTED, Status
 from mvrc.solvers.passes import Evaluation, Passes
 from mvrc.solvers.penalty import Penalty
 from mvrc.solvers.solver import End, Info, Solver
 from mvrc.solvers.trust_region import TrustRegion
-
-DECISIONS = (
-    "",  # nothing decided yet
-    "accepted",
-    "accepted, longer steps",
-    "rejected, shorter steps",
-    "rejected, not finite",
-)
-ACCEPTED, LONGER, REJECTED, BROKEN = 1, 2, 3, 4
 
 PATIENCE = 3  # trials within rounding before a run gives up; steps to infinity before it says so
 REJECTIONS = 30  # in a row, after which no step is short enough
@@ -93,16 +85,17 @@ class FullPassSolver(Solver):
 
     Args:
         problem, geometry: finite sums.
-        first: the first trial; x0 when None.
         notes: what was chosen and why.
+        first: the first trial; x0 when None.
+        step_size: λ of the gradient mapping; by default one over the curvature at x0.
     """
 
-    draws, exact, stops = False, True, True
+    draws, safeguarded = False, True
     kind: ClassVar[str]
 
     def __init__(
         self, problem: Composition, geometry: Geometry, notes: tuple[str, ...] = (),
-        first: np.ndarray | None = None,
+        first: np.ndarray | None = None, step_size: float | None = None,
     ) -> None:  # fmt: skip
         self.passes = Passes(problem, geometry)
         self.penalty = Penalty(problem.regularizer, geometry.x)
@@ -110,7 +103,8 @@ class FullPassSolver(Solver):
         self.dtype = geometry.x.dtype
         self.eps = float(np.finfo(self.dtype).eps)
         self.notes, self.first = notes, first
-        self.step_size = 1.0
+        self._given = step_size
+        self.step_size = 1.0 if step_size is None else step_size
         self._inner = np.zeros(geometry.y.size, geometry.y.dtype)
         self._counts = Counts()
 
@@ -149,34 +143,53 @@ class FullPassSolver(Solver):
 
     # The loop.
 
-    def init(self, x0: Any) -> tuple[FullPassState, Counts]:
+    def compile(self, state: FullPassState) -> None:
+        self.passes.compile()
+
+    def blank(self, x0: Any) -> FullPassState:
+        """The state before the first pass."""
         x = np.asarray(x0).astype(np.float64)
         trial = Trial(x if self.first is None else self.first, 0.0, 0.0, 0.0, False, 1.0)
         nothing = np.zeros_like(x)
-        state = FullPassState(
+        return _arrays(FullPassState(
             epoch=0, x0=x, x=x, objective=np.inf, gradient=nothing, scale=0.0, inner=self._inner,
             outer=self._inner, squares=nothing, radius=np.inf, model=self.first_model(len(x)),
             trial=trial, left=np.inf, newton=nothing, end=GOING, decision=0, level=0, rejected=0,
             rejections=0, runaway=0, first_scale=0.0, first_decrease=-1.0,
-        )  # fmt: skip
-        return _arrays(state), Counts()
+        ))  # fmt: skip
+
+    def init(self, x0: Any) -> tuple[FullPassState, Info]:
+        """Φ, ∇F and the model at x0; where a rehearsal found the first trial, nothing yet."""
+        self._reset()
+        state = self.blank(x0)
+        if self.first is None:
+            state = _arrays(self._next(jax.tree_util.tree_map(_plain, state)))
+        return state, Info(self._counts, True, self.passes.compiling)
 
     def step(self, state: FullPassState) -> tuple[FullPassState, Info]:
+        self._reset()
+        state = self._next(jax.tree_util.tree_map(_plain, state)._replace(end=GOING))
+        state = state._replace(epoch=state.epoch + 1)
+        finite = state.end != NOT_FINITE
+        return _arrays(state), Info(self._counts, finite, self.passes.compiling)
+
+    def _reset(self) -> None:
         self._counts = Counts()
-        self.penalty.calls = 0
-        state = jax.tree_util.tree_map(_plain, state)._replace(end=GOING)
-        found = self.evaluate(state.trial.point)
-        objective = found.value + self.penalty.value(state.trial.point)
-        if np.isfinite(state.objective):
-            state = self._judge(state, found, objective)
-        else:
-            state = self._begin(state, found, objective)
-        if state.end == GOING and np.isfinite(state.objective):
-            with np.errstate(all="ignore"):  # what overflows is found by its value
+        self.penalty.calls, self.passes.compiling = 0, 0.0
+
+    def _next(self, state: FullPassState) -> FullPassState:
+        """Evaluate the trial, decide, and prepare the next one."""
+        with np.errstate(all="ignore"):  # what overflows is found by its value
+            found = self.evaluate(state.trial.point)
+            objective = found.value + self.penalty.value(state.trial.point)
+            if np.isfinite(state.objective):
+                state = self._judge(state, found, objective)
+            else:
+                state = self._begin(state, found, objective)
+            if state.end == GOING and np.isfinite(state.objective):
                 state = self._prepare(state)
         self._add(Counts(0, 0, 0, self.penalty.calls))
-        state = state._replace(epoch=state.epoch + 1)
-        return _arrays(state), Info(self._counts, state.end != NOT_FINITE)
+        return state
 
     def evaluate(self, point: np.ndarray) -> Evaluation:
         """A counted full pass."""
@@ -334,6 +347,12 @@ class FullPassSolver(Solver):
         instead = state.gradient**2 / (2 * state.scale) if state.scale > 0 else 0.0
         return np.where(squares > 0, squares, instead)
 
+    def keep_step_size(self, curvature: float) -> None:
+        """λ = 1/curvature, from the first measurement."""
+        if self._given is None and np.isfinite(curvature) and curvature > 0:
+            self.step_size = float(np.clip(1 / curvature, np.finfo(self.dtype).tiny,
+                                           np.finfo(self.dtype).max))  # fmt: skip
+
     def trial_at(
         self, state: FullPassState, u: np.ndarray, D: np.ndarray, bend: float, delta: float,
         damped: bool,
@@ -352,13 +371,36 @@ class FullPassSolver(Solver):
     def point(self, state: FullPassState) -> Any:
         return np.asarray(state.x).astype(self.dtype)
 
-    def measured(self, state: FullPassState) -> tuple[Any, Any] | None:
+    def measured(self, state: FullPassState, step: float | None) -> tuple[Any, Any] | None:
         if not np.isfinite(state.objective):
             return None
-        return np.asarray(state.objective), np.asarray(state.gradient)
+        mapping = self._mapping(np.asarray(state.x), np.asarray(state.gradient), step)
+        return np.asarray(state.objective), mapping
 
-    def told(self, state: FullPassState) -> tuple[Any, Any]:
+    def measure(self, point: Any, step: float | None) -> tuple[Any, Any]:
+        x = np.asarray(point).astype(np.float64)
+        found, _ = self.passes.full(x)
+        objective = found.value + self.penalty.value(x)
+        return np.asarray(objective), self._mapping(x, found.gradient, step)
+
+    def _mapping(self, x: np.ndarray, v: np.ndarray, step: float | None) -> np.ndarray:
+        """‖𝒢‖ at x, where ∇F is v."""
+        if not self.penalty.zero:
+
+            def prox(point: np.ndarray, step: float) -> np.ndarray:
+                return self.penalty.prox(point, np.full(len(point), step)).astype(self.dtype)
+
+            at = self.dtype.type(step or self.step_size)
+            with np.errstate(all="ignore"):
+                narrow = (x.astype(self.dtype), v.astype(self.dtype))
+                v = gradient_mapping(*narrow, at, prox, _while)
+        return np.asarray(np.linalg.norm(v), float)
+
+    def told(self, state: FullPassState) -> tuple[Any, Any] | None:
         return np.asarray(float(state.trial.share)), np.asarray(state.decision)
+
+    def stalled(self, state: FullPassState, tolerance_given: bool) -> Any:
+        return np.asarray(self.end(state, tolerance_given) is not None)
 
     def end(self, state: FullPassState, tolerance_given: bool) -> End | None:
         code, left = int(state.end), float(state.left)
@@ -403,6 +445,12 @@ def _direction(state: FullPassState) -> str:
     shown = way / size if size > 0 else way
     few = ", ".join(f"{v:.3g}" for v in shown[:6])
     return few + (", …" if len(shown) > 6 else "")
+
+
+def _while(condition: Any, body: Any, carry: Any) -> Any:
+    while condition(carry):
+        carry = body(carry)
+    return carry
 
 
 def _plain(leaf: Any) -> Any:

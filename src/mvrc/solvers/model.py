@@ -46,9 +46,7 @@ class Spectrum(NamedTuple):
             return self.vectors @ z, delta
         across = slope - self.vectors @ slopes
         length = float(np.linalg.norm(across))
-        z, delta = boundary(
-            np.append(values, self.rest), np.append(slopes, length), radius, floor
-        )
+        z, delta = boundary(np.append(values, self.rest), np.append(slopes, length), radius, floor)
         unit = across / length if length > 0 else across
         return self.vectors @ z[:-1] + z[-1] * unit, delta
 
@@ -155,7 +153,7 @@ def minimise(
             ahead = new + (0.0 if uphill else (momentum - 1) / after) * (new - u)
             u, momentum = new, after
         if matrix is not None:
-            u, more = _semismooth(matrix, g, x, penalty, D, t, u)
+            u, more = semismooth(matrix, g, x, penalty, D, t, u)
             made += more
             ahead, momentum = u, 1.0
         image = forward(u)  # feasible, with exact zeros
@@ -169,11 +167,11 @@ def minimise(
     return Minimum(best, best_size <= max(tolerance, 1e-12) * first)
 
 
-def _semismooth(
+def semismooth(
     matrix: np.ndarray, g: np.ndarray, x: np.ndarray, penalty: Penalty, D: np.ndarray,
     t: np.ndarray, u: np.ndarray,
 ) -> tuple[np.ndarray, int]:  # fmt: skip
-    """Newton's method on R(u) = u − prox(u − t∇q(u)) while the residual falls; and the prox made."""
+    """Newton's method on R(u) = u − prox(u − t∇q(u)) while it falls; and the prox made."""
     before = penalty.calls
     identity = np.eye(len(u))
 
@@ -261,5 +259,3 @@ def equilibrate(
         norm = np.maximum(norm, top * (1e-30 if whole else 1e-12))
         D = D * (norm / np.sqrt(top) if whole else np.sqrt(norm))
     return D * D
-
-

@@ -8,13 +8,21 @@ import numpy as np
 
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
-from mvrc.solvers.full_pass import NOISE, TOLERANCE, Assessment, FullPassSolver, FullPassState, Trial
+from mvrc.solvers.full_pass import (
+    NOISE,
+    TOLERANCE,
+    Assessment,
+    FullPassSolver,
+    FullPassState,
+    Trial,
+)
 from mvrc.solvers.model import (
     Spectrum,
     bfgs,
     conjugate_gradients,
     matrix_spectrum,
     minimise,
+    semismooth,
     solve_scaled,
 )
 from mvrc.solvers.passes import CurvatureSample
@@ -45,7 +53,7 @@ class NewtonSolver(FullPassSolver):
     if it exists and is positive definite; after a rejection ∇²F again.
 
     Args:
-        problem, geometry, notes, first: see `FullPassSolver`.
+        problem, geometry, notes, first, step_size: see `FullPassSolver`.
         sample: the samples of a measurement.
         lazy: whether it is measured again only when it did not foresee a change of the gradient.
     """
@@ -55,8 +63,9 @@ class NewtonSolver(FullPassSolver):
     def __init__(
         self, problem: Composition, geometry: Geometry, sample: CurvatureSample, lazy: bool,
         notes: tuple[str, ...] = (), first: np.ndarray | None = None,
+        step_size: float | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(problem, geometry, notes, first)
+        super().__init__(problem, geometry, notes, first, step_size)
         self.sample, self.lazy = sample, lazy
         self._spectrum: tuple[bytes, Spectrum] | None = None
 
@@ -103,17 +112,14 @@ class NewtonSolver(FullPassSolver):
             matrix = np.diag(np.where(squares > 0, squares, 1.0))
         squares = self.widened(state, diagonal)
         if not model.measured:
-            top = matrix_spectrum(matrix, np.ones(len(matrix))).largest
-            self.step_size = 1 / top if top > 0 else 1.0
+            self.keep_step_size(matrix_spectrum(matrix, np.ones(len(matrix))).largest)
         tried, form = False, np.zeros_like(matrix)
         if self.penalty.zero and solve_scaled(matrix, state.gradient, self.eps) is None:
             form, tried = self._gauss_newton(state, form)
         new = Matrix(matrix, diagonal, form, tried, 0, model.measured + 1, pieces)
         return state._replace(model=new, squares=squares)
 
-    def _gauss_newton(
-        self, state: FullPassState, nothing: np.ndarray
-    ) -> tuple[np.ndarray, bool]:
+    def _gauss_newton(self, state: FullPassState, nothing: np.ndarray) -> tuple[np.ndarray, bool]:
         """The form, if it has a minimum and predicts more than the stopping threshold."""
         found, counts = self.passes.gauss_newton(state.x, state.inner, state.outer)
         self._add(counts)
@@ -154,12 +160,29 @@ class NewtonSolver(FullPassSolver):
         left -= self.penalty.value(u) - self.penalty.value(state.x)
         lowest = spectrum.lowest
         if lowest < -floor:  # on the free directions only, from the derivative of the prox
-            t = 1 / (spectrum.largest * D * D)
-            J = self.penalty.derivative(state.x - t * g, t)
-            T = (np.diag(J) if J.ndim == 1 else D[:, None] * J / D[None, :])
-            reduced = T.T @ (H / D[:, None] / D[None, :]) @ T
-            lowest = float(np.linalg.eigvalsh((reduced + reduced.T) / 2)[0])
+            lowest = self._lowest_with_penalty(H, g, state.x, D, spectrum.largest)
+            if lowest >= -floor:  # and what is left of F and r themselves, not of |λ|
+                t = 1 / (top * D * D)
+                u, _ = semismooth(H, g, state.x, self.penalty, D, t, u)
+                v = u - state.x
+                more = -float(g @ v) - 0.5 * float(v @ (H @ v))
+                left = max(left, more - self.penalty.value(u) + self.penalty.value(state.x))
         return Assessment(max(left, 0.0), s, lowest >= -floor, lowest > floor)
+
+    def _lowest_with_penalty(
+        self, H: np.ndarray, g: np.ndarray, x: np.ndarray, D: np.ndarray, top: float
+    ) -> float:
+        """The lowest eigenvalue of ∇²F + ∇²r on the directions that r leaves free.
+
+        In the coordinates Dx the derivative of the prox is J = (I + R/λ)⁻¹ for the curvature R of r
+        and λ = `top`, so that J(H + R)J = JHJ + λ(J − J²).
+        """
+        t = 1 / (top * D * D)
+        J = self.penalty.derivative(x - t * g, t)
+        J = np.diag(J) if J.ndim == 1 else D[:, None] * J / D[None, :]
+        J = (J + J.T) / 2
+        reduced = J @ (H / D[:, None] / D[None, :]) @ J + top * (J - J @ J)
+        return float(np.linalg.eigvalsh((reduced + reduced.T) / 2)[0])
 
     def confirm(
         self, state: FullPassState, D: np.ndarray, found: Assessment

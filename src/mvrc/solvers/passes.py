@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import functools
+import time
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc import cache
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.problem import Composition
-from mvrc.split import Static, join, split
+from mvrc.split import Signature, Static, join, signature, split
 
 SIZES = 4096  # samples from which E|g| is taken, spread over all
 
@@ -54,14 +55,40 @@ class Passes:
         self.n, self.N, self.d = problem.n, problem.N, geometry.x.size
         self.problem, self.geometry = problem, geometry
         self.dtype = geometry.x.dtype
+        self.compiling = 0.0  # seconds
         self._numbers, self._static = split(problem, self.dtype)
         self._last: tuple[bytes, Evaluation] | None = None
+
+    def compile(self) -> None:
+        """What every step needs."""
+        self._program(_full, (), self._blank()[0])
+
+    def has_curvature(self, sample: CurvatureSample) -> bool:
+        """Whether f and g can be differentiated twice; compiles the program if they can."""
+        x, y = self._blank()
+        zero = np.int32(0)
+        return self._can(_curvature, (sample.rows,), x, y, y, zero, zero)
+
+    def has_products(self) -> bool:
+        """The same for products with ∇²F."""
+        x, y = self._blank()
+        return self._can(_product, (), x, y, y, x)
+
+    def _blank(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(self.d, self.dtype), np.zeros(self.geometry.y.size, self.geometry.y.dtype)
+
+    def _can(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> bool:
+        try:
+            self._program(program, sizes, *arguments)
+        except Exception:  # a custom derivative rule that cannot be differentiated again
+            return False
+        return True
 
     def full(self, x: np.ndarray) -> tuple[Evaluation, Counts]:
         """F, ∇F and the size of its terms, in one pass."""
         point = x.astype(self.dtype)
         if self._last is None or self._last[0] != point.tobytes():
-            found = _full(self._static, self.geometry, self._numbers, point)
+            found = self._run(_full, (), point)
             value, gradient, scale, inner, outer = jax.device_get(found)
             evaluation = Evaluation(
                 float(value), gradient.astype(np.float64), float(scale), inner, outer
@@ -74,9 +101,10 @@ class Passes:
         sample: CurvatureSample, pieces: int, shift: int,
     ) -> tuple[Curvature, Counts]:  # fmt: skip
         """∇²F; B from so many pieces of the samples, A from all."""
-        found = _curvature(
-            self._static, self.geometry, sample.rows, self._numbers,
-            x.astype(self.dtype), inner, outer, np.int32(pieces), np.int32(shift % self.n),
+        shift = shift % self.n
+        found = self._run(
+            _curvature, (sample.rows,),
+            x.astype(self.dtype), inner, outer, np.int32(pieces), np.int32(shift),
         )  # fmt: skip
         matrix, diagonal = (np.asarray(a).astype(np.float64) for a in found)
         rows = min(pieces * sample.rows, self.n)
@@ -85,12 +113,11 @@ class Passes:
     def gauss_newton(
         self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray
     ) -> tuple[np.ndarray | None, Counts]:
-        """A + Σₖ ∂ₖf·E[∇gₖ∇gₖᵀ/2gₖ], which bounds no curvature downwards; for squares exact.
+        """A + Σₖ ∂ₖf·E[∇gₖ∇gₖᵀ/2gₖ], which never curves downwards; exact for squared residuals.
 
         None where a gₖ or a ∂ₖf is negative.
         """
-        arguments = (x.astype(self.dtype), inner, outer)
-        found = _gauss_newton(self._static, self.geometry, self._numbers, *arguments)
+        found = self._run(_gauss_newton, (), x.astype(self.dtype), inner, outer)
         matrix = np.asarray(found).astype(np.float64)
         counts = Counts(0, 2 * self.n, self.d * self.N, 0)
         return (matrix if np.all(np.isfinite(matrix)) else None), counts
@@ -103,14 +130,35 @@ class Passes:
         if not size > 0:
             return np.zeros_like(v), Counts()
         unit = (v / size).astype(self.dtype)  # v may be beyond the range of float32
-        arguments = (x.astype(self.dtype), inner, outer, unit)
-        found = _product(self._static, self.geometry, self._numbers, *arguments)
+        found = self._run(_product, (), x.astype(self.dtype), inner, outer, unit)
         return size * np.asarray(found).astype(np.float64), Counts(0, 2 * self.n, self.N, 0)
 
+    def _run(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> Any:
+        return self._program(program, sizes, *arguments)(self._numbers, *arguments)
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _full(static: Static, geometry: Geometry, numbers: Any, x: Vector) -> Any:
-    oracle = Oracle(join(numbers, static), geometry, {})
+    def _program(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> Any:
+        start = time.perf_counter()
+        given = signature((self._numbers, *arguments))
+        compiled, fresh = _compiled(program, self._static, self.geometry, sizes, given)
+        if fresh:
+            fresh.clear()
+            self.compiling += time.perf_counter() - start
+        return compiled
+
+
+@cache.remember
+def _compiled(
+    program: Any, static: Static, geometry: Geometry, sizes: tuple[int, ...], given: Signature
+) -> tuple[Any, list[bool]]:
+    """A program for such arguments, and a list that is empty once it has been asked for."""
+
+    def run(numbers: Any, *arguments: Any) -> Any:
+        return program(Oracle(join(numbers, static), geometry, {}), *sizes, *arguments)
+
+    return jax.jit(run).lower(*given.specs()).compile(), [True]
+
+
+def _full(oracle: Oracle, x: Vector) -> Any:
     everything, outside = oracle.everything()
     inner, pull = oracle.values_and_pullback(x, everything)
     outer = oracle.outer_gradient(inner, outside)
@@ -122,30 +170,18 @@ def _full(static: Static, geometry: Geometry, numbers: Any, x: Vector) -> Any:
     return oracle.outer_value(inner, outside), pull(outer), scale, inner, outer
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _curvature(
-    static: Static, geometry: Geometry, rows: int, numbers: Any,
-    x: Vector, inner: Vector, outer: Vector, pieces: Any, shift: Any,
-) -> Any:  # fmt: skip
-    oracle = Oracle(join(numbers, static), geometry, {})
+    oracle: Oracle, rows: int, x: Vector, inner: Vector, outer: Vector, pieces: Any, shift: Any
+) -> Any:
     piece = oracle.problem.inner_source.scattered(rows, shift)
     outside, inside = oracle.hessian(x, inner, outer, oracle.everything(), piece, pieces)
     whole = outside + inside
     return (whole + whole.T) / 2, jnp.abs(jnp.diagonal(outside)) + jnp.abs(jnp.diagonal(inside))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _gauss_newton(
-    static: Static, geometry: Geometry, numbers: Any, x: Vector, inner: Vector, outer: Vector
-) -> Any:
-    oracle = Oracle(join(numbers, static), geometry, {})
+def _gauss_newton(oracle: Oracle, x: Vector, inner: Vector, outer: Vector) -> Any:
     return oracle.gauss_newton(x, inner, outer, oracle.everything())
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _product(
-    static: Static, geometry: Geometry, numbers: Any,
-    x: Vector, inner: Vector, outer: Vector, v: Vector,
-) -> Any:  # fmt: skip
-    oracle = Oracle(join(numbers, static), geometry, {})
+def _product(oracle: Oracle, x: Vector, inner: Vector, outer: Vector, v: Vector) -> Any:
     return oracle.hessian_product(x, inner, outer, oracle.everything(), v)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
 import numpy as np
 
+from mvrc import cache
 from mvrc.layout import Layout
 from mvrc.regularizers import Regularizer, Zero
 from mvrc.split import Static, join, split
@@ -32,6 +32,7 @@ class Penalty:
         self.separable = len(np.unique(self._labels)) == layout.size
         self._numbers, self._static = split(regularizer, layout.dtype)
         self._native = self.zero or regularizer.numpy
+        self._plain = isinstance(zeros, np.ndarray) and zeros.ndim == 1
 
     def value(self, x: np.ndarray) -> float:
         """r(x)."""
@@ -39,8 +40,8 @@ class Penalty:
             return 0.0
         x = x.astype(self.layout.dtype)
         if self._native:
-            return float(self.regularizer.value(self.layout.unflatten(x)))
-        return float(_value(self._static, self.layout, self._numbers, x))
+            return float(type(self.regularizer).value(self.regularizer, self._tree(x)))
+        return float(_value(self._static, self.layout)(self._numbers, x))
 
     def prox(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
         """argmin_u r(u) + Σᵢ (uᵢ − wᵢ)²/(2 stepᵢ), the steps equal where r couples coordinates."""
@@ -50,11 +51,18 @@ class Penalty:
         dtype = self.layout.dtype
         w, step = w.astype(dtype), step.astype(dtype)
         if self._native:
-            tree = self.regularizer.prox(self.layout.unflatten(w), self.layout.unflatten(step))
+            steps = self._tree(step)
+            # By the class: to bind a method, equinox takes the module apart and together again.
+            tree = type(self.regularizer).prox(self.regularizer, self._tree(w), steps)
+            if isinstance(tree, np.ndarray):
+                return tree.ravel().astype(np.float64)
             leaves = [np.ravel(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
             return np.concatenate(leaves).astype(np.float64)
-        found = _prox(self._static, self.layout, self._numbers, w, step)
+        found = _prox(self._static, self.layout)(self._numbers, w, step)
         return np.asarray(found).astype(np.float64)
+
+    def _tree(self, vector: np.ndarray) -> Any:
+        return vector if self._plain else self.layout.unflatten(vector)
 
     def derivative(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
         """The derivative of the prox at w, by differences: the prox is piecewise linear, or nearly.
@@ -84,12 +92,15 @@ class Penalty:
         return largest[self._labels]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _value(static: Static, layout: Layout, numbers: Any, x: Any) -> Any:
-    return join(numbers, static).value(layout.unflatten(x))
+@cache.program
+def _value(static: Static, layout: Layout) -> Any:
+    return lambda numbers, x: join(numbers, static).value(layout.unflatten(x))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _prox(static: Static, layout: Layout, numbers: Any, w: Any, step: Any) -> Any:
-    regularizer = join(numbers, static)
-    return layout.flatten(regularizer.prox(layout.unflatten(w), layout.unflatten(step)))
+@cache.program
+def _prox(static: Static, layout: Layout) -> Any:
+    def run(numbers: Any, w: Any, step: Any) -> Any:
+        regularizer = join(numbers, static)
+        return layout.flatten(regularizer.prox(layout.unflatten(w), layout.unflatten(step)))
+
+    return run

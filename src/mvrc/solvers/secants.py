@@ -40,18 +40,17 @@ class SecantSolver(FullPassSolver):
     gradients (with r: FISTA) on ∇²F itself say what is left; if it is more, their step is the next.
 
     Args:
-        problem, geometry, notes, first: see `FullPassSolver`.
-        twice: whether f and g can be differentiated twice; else products are differences.
+        problem, geometry, notes, first, step_size: see `FullPassSolver`.
     """
 
     kind: ClassVar[str] = "secant"
 
     def __init__(
         self, problem: Composition, geometry: Geometry, notes: tuple[str, ...] = (),
-        first: np.ndarray | None = None, twice: bool = True,
+        first: np.ndarray | None = None, step_size: float | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(problem, geometry, notes, first)
-        self.twice = twice
+        super().__init__(problem, geometry, notes, first, step_size)
+        self.twice = self.passes.has_products()  # else they are differences of gradients
         self._spectrum: tuple[Any, Spectrum] | None = None
 
     def first_model(self, d: int) -> Secants:
@@ -62,9 +61,7 @@ class SecantSolver(FullPassSolver):
         self, state: FullPassState, s: np.ndarray, y: np.ndarray, accepted: bool, ratio: float
     ) -> Secants:
         model = state.model._replace(forced=np.zeros_like(s), bend=0.0)
-        model = model._replace(
-            age=model.age + accepted, rejected=model.rejected or not accepted
-        )
+        model = model._replace(age=model.age + accepted, rejected=model.rejected or not accepted)
         D = self.metric(state.squares)
         lengths = float(np.linalg.norm(D * s)) * float(np.linalg.norm(y / D))
         if not float(s @ y) > CURVED * lengths > 0:
@@ -83,9 +80,10 @@ class SecantSolver(FullPassSolver):
         start = None if first else model.diagonal
         diagonal = equilibrate(lambda v: self._hessian(state, v), len(state.x), start)
         if first:
-            top = float(np.abs(self._hessian(state, state.gradient)).max(initial=0.0))
-            slope = float(np.abs(state.gradient).max(initial=0.0))
-            self.step_size = slope / top if top > 0 and np.isfinite(top) else 1.0
+            slope = float(np.linalg.norm(state.gradient))
+            if slope > 0:
+                image = self._hessian(state, state.gradient / slope)
+                self.keep_step_size(float(np.linalg.norm(image)))
         return state._replace(
             model=model._replace(diagonal=diagonal, age=0, rejected=False),
             squares=self.widened(state, diagonal),
@@ -207,9 +205,7 @@ class SecantSolver(FullPassSolver):
         self, state: FullPassState, apply: Any, top: float, D: np.ndarray, start: np.ndarray,
         tolerance: float,
     ) -> np.ndarray:  # fmt: skip
-        return minimise(
-            apply, top, state.gradient, state.x, self.penalty, D, start, tolerance
-        ).u
+        return minimise(apply, top, state.gradient, state.x, self.penalty, D, start, tolerance).u
 
     def _operator(self, spectrum: Spectrum, D: np.ndarray, delta: float = 0.0) -> Any:
         return lambda v: D * spectrum.apply(lambda values: values + delta, D * v)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mvrc.oracle import Counts
 from mvrc.result import Status
 
@@ -14,6 +16,7 @@ class Info(NamedTuple):
 
     counts: Counts  # what it has evaluated
     finite: bool  # whether a number came out of it
+    compiling: float = 0.0  # seconds of it that went into compiling programs
 
 
 class End(NamedTuple):
@@ -24,25 +27,27 @@ class End(NamedTuple):
 
 
 class Solver(abc.ABC):
-    """init, then step after step; the state is a pytree of arrays, and is all that is saved.
+    """`init`, then `step` after `step`. The state is a pytree of arrays, and is all that is saved.
 
     Attributes:
         step_size: λ at which the gradient mapping is measured.
         notes: what was chosen and why, in sentences.
         draws: whether it draws random samples; if not, all seeds give one run.
-        exact: whether its states know Φ exactly, so that nothing need be measured.
-        stops: whether it has a word of its own when it is done.
+        safeguarded: whether it rejects bad points, keeps the best and ends by itself.
     """
 
     step_size: float
     notes: tuple[str, ...] = ()
     draws: bool = True
-    exact: bool = False
-    stops: bool = False
+    safeguarded: bool = False
 
     @abc.abstractmethod
-    def init(self, x0: Any) -> tuple[Any, Counts]:
+    def init(self, x0: Any) -> tuple[Any, Info]:
         """The first state, and what it took."""
+
+    def compile(self, state: Any) -> None:
+        """Compile what every step needs, before the clock runs."""
+        return
 
     @abc.abstractmethod
     def step(self, state: Any) -> tuple[Any, Info]:
@@ -52,14 +57,22 @@ class Solver(abc.ABC):
     def point(self, state: Any) -> Any:
         """x, flat."""
 
-    @abc.abstractmethod
-    def measured(self, state: Any) -> tuple[Any, Any] | None:
-        """Φ and ∇F at the point of a state, flat, where they are known exactly."""
+    def measured(self, state: Any, step: float | None) -> tuple[Any, Any] | None:
+        """Φ and ‖𝒢‖ (at λ = `step`, or at `step_size`) where they are known exactly."""
+        return None
 
-    @abc.abstractmethod
-    def told(self, state: Any) -> tuple[Any, Any]:
-        """The length of its last step (a share of the undamped one, or η), and the decision."""
+    def measure(self, point: Any, step: float | None) -> tuple[Any, Any]:
+        """The same at any point; of a solver that draws nothing, whose full pass tells it."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    def told(self, state: Any) -> tuple[Any, Any] | None:
+        """The length of its steps and its last decision (a place in DECISIONS), if it decides."""
+        return None
+
+    def stalled(self, state: Any, tolerance_given: bool) -> Any:
+        """Whether, or for which seeds, it has ended by its own word."""
+        return np.zeros(np.shape(self.point(state))[:-1], bool)
+
     def end(self, state: Any, tolerance_given: bool) -> End | None:
-        """Its own word that it is done; with a tolerance of the user's only that it must give up."""
+        """Its own word that it is done; with a tolerance of the user's, that it must give up."""
+        return None

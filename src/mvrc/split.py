@@ -46,7 +46,7 @@ def weakly(leaf: Any) -> Any:
     Such a reference is as good a key: when its object is gone, nobody can ask for it any more.
     """
     kind = type(leaf)
-    only_itself = kind.__eq__ is object.__eq__ and kind.__weakrefoffset__ > 0  # type: ignore[attr-defined]
+    only_itself = kind.__eq__ is object.__eq__ and kind.__weakrefoffset__ > 0
     return weakref.ref(leaf) if only_itself else leaf
 
 

@@ -18,13 +18,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc import checks, precision
+from mvrc import checks, settings
 from mvrc.operators import LinearOperator
 from mvrc.oracle import Geometry
 from mvrc.sampling import Stream
 
 _FILE = "state.npz"
-_RANDOM = ("jax_default_prng_impl", "jax_threefry_partitionable")  # which random numbers
+_RANDOM = ("jax_threefry_partitionable",)  # which random numbers
 _TEMPORARY = "state-"  # and the number of the process
 _OLD = "its arrays are those of another version"
 
@@ -197,13 +197,13 @@ def _function(function: Any, *args: Any) -> str:
     """Hash of the computation that a function does on such arguments."""
     leaves, treedef = jax.tree_util.tree_flatten(args)
     try:
-        return _known_function(function, treedef, tuple(leaves), precision.wide())
+        return _known_function(function, treedef, tuple(leaves), settings.traced_with())
     except TypeError:  # not hashable: a module with arrays
         return _traced(function, args)
 
 
 @functools.lru_cache(maxsize=256)
-def _known_function(function: Any, treedef: Any, specs: Any, wide: bool) -> str:
+def _known_function(function: Any, treedef: Any, specs: Any, settings: Any) -> str:
     """The same once for all runs: as a compiled program, it is that of the first call."""
     return _traced(function, jax.tree_util.tree_unflatten(treedef, specs))
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
-from mvrc import kernel, precision
+from mvrc import kernel, settings
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.sampling import Samples, Sizes, key_bits
 from mvrc.split import Static, join, split
@@ -202,7 +202,7 @@ class Signature(NamedTuple):
 
     treedef: Any
     leaves: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype
-    wide: bool  # whether 64-bit mode is on
+    settings: tuple[Any, ...]  # JAX's, as far as they matter
 
     def specs(self) -> Any:
         """The arguments, with shapes and dtypes in the place of arrays."""
@@ -213,7 +213,7 @@ class Signature(NamedTuple):
 def _signature(arguments: Any) -> Signature:
     leaves, treedef = jax.tree_util.tree_flatten(arguments)
     shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
-    return Signature(treedef, shapes, precision.wide())
+    return Signature(treedef, shapes, settings.traced_with())
 
 
 @functools.lru_cache(maxsize=64)

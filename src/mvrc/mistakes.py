@@ -1,7 +1,7 @@
 """Mistakes in a user's functions that their traces show, and that JAX computes on without a word.
 
 An argument that is not used, an index beyond the end (which JAX moves to the end), random numbers
-of NumPy (drawn once, when the function is traced, and the same ever after).
+of NumPy (drawn once, when the function is traced, and the same ever after), a column for a vector.
 """
 
 from __future__ import annotations
@@ -48,6 +48,26 @@ def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
     if not seen.uses_first:
         warnings.warn(
             f"{name} does not depend on {first}, so there is nothing to minimise through it.",
+            stacklevel=2,
+        )
+
+
+def check_column(inner: Any, x: Any, sample: Any) -> None:
+    """Warn where an x of shape (d, 1) is broadcast, as r * x is a matrix for r of shape (d,)."""
+    vector = jax.ShapeDtypeStruct(x.shape[:1], x.dtype)
+
+    def broadcasts(x: Any) -> bool:
+        try:
+            with jax.numpy_rank_promotion("raise"):
+                jax.eval_shape(lambda *a: inner(*a), x, sample)
+        except Exception:
+            return True
+        return False
+
+    if broadcasts(x) and not broadcasts(vector):
+        warnings.warn(
+            f"x has shape {x.shape}, a column, which inner broadcasts against arrays of one axis; "
+            f"give a vector, its .ravel(), unless that is meant.",
             stacklevel=2,
         )
 

@@ -152,16 +152,20 @@ class Composition(eqx.Module):
         shape = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
         layout = Layout.of(shape)
         inner_sample = inputs.one_sample("inner_data", self.inner_data)
-        y = inputs.shape_of("inner(x, sample)", self.inner, shape, inner_sample)
+        hint = inputs.column_hint(shape)
+        y = inputs.shape_of("inner(x, sample)", self.inner, shape, inner_sample, hint=hint)
         inputs.check_inner(y)
         outer_sample = None
         if self.two_level:
             outer_sample = inputs.one_sample("outer_data", self.outer_data)
-            inputs.check_outer(inputs.shape_of("outer(y, sample)", self.outer, y, outer_sample))
+            value = inputs.shape_of("outer(y, sample)", self.outer, y, outer_sample, hint=hint)
         else:
-            inputs.check_outer(inputs.shape_of("outer(y)", self.outer, y))
+            value = inputs.shape_of("outer(y)", self.outer, y, hint=hint)
+        inputs.check_outer(value, hint)
         flat = Layout.of(y, layout.dtype)
         mistakes.check("inner(x, sample)", self.inner, layout.dtype, shape, inner_sample)
+        if hint:
+            mistakes.check_column(self.inner, shape, inner_sample)
         given = (y, outer_sample) if self.two_level else (y,)
         call = "outer(y, sample)" if self.two_level else "outer(y)"
         mistakes.check(call, self.outer, layout.dtype, *given)

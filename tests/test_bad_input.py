@@ -392,6 +392,8 @@ def many(seeds):
     ("text epochs", lambda: run(epochs="3"), ValueError, "epochs must be .* not '3'"),
     ("samples", lambda: run(samples=0), ValueError, "samples must be a whole number"),
     ("seconds", lambda: run(seconds=0), ValueError, "seconds must be a positive number"),
+    ("no part", lambda: run(measure_samples=0), ValueError, "measure_samples must be a whole"),
+    ("half a sample", lambda: run(measure_samples=1.5), ValueError, "measure_samples must be a"),
     ("tol", lambda: run(tol=0), ValueError, "tol must be a positive number, not 0"),
     ("rtol", lambda: run(rtol=-1), ValueError, "rtol must be a positive number, not -1"),
     ("nan tol", lambda: run(tol=np.nan), ValueError, "tol must be a positive number, not nan"),

@@ -36,7 +36,7 @@ SETTINGS = {
 
 def same(a, b):
     """All leaves of two states, bit for bit; time apart."""
-    a, b = a._replace(seconds=0), b._replace(seconds=0)
+    a, b = (state._replace(seconds=0, wall_seconds=0) for state in (a, b))
     left, right = jax.tree_util.tree_leaves(a), jax.tree_util.tree_leaves(b)
     assert len(left) == len(right)
     for x, y in zip(left, right, strict=True):

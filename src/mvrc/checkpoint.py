@@ -264,4 +264,4 @@ def _plain(name: str, value: Any) -> Any:
     """A saved number as it was in the row."""
     if name in ("objective", "gradient_mapping", "step_size", "decision"):
         return np.asarray(value)
-    return float(value) if name == "seconds" else int(value)
+    return float(value) if name in ("seconds", "wall_seconds") else int(value)

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
-from mvrc import kernel, settings
+from mvrc import kernel
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.sampling import Samples, Sizes, key_bits
-from mvrc.split import Static, join, split
+from mvrc.split import Signature, Static, join, signature, split
 
 if TYPE_CHECKING:
     from mvrc.methods import Method
@@ -73,9 +73,9 @@ def first_core(
     state = jax.device_put(method.scheme.start(x))  # here, as a scheme may look at its numbers
     if not method.estimator.refreshes:
         arguments = (dynamic, keys[0] if lanes is None else keys, state)
-        executable, counts = _compile_first(static, geometry, lanes, random, _signature(arguments))
+        executable, counts = _compile_first(static, geometry, lanes, random, signature(arguments))
         return executable(*arguments), counts
-    shapes = _first_shapes(static, geometry, random, _signature((dynamic, keys[0], state)))
+    shapes = _first_shapes(static, geometry, random, signature((dynamic, keys[0], state)))
     core = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes)
     core = core._replace(scheme=state, key=keys[0])
     if lanes is not None:
@@ -188,32 +188,13 @@ def compile_epoch(
     dynamic, static = split((problem, method), geometry.x.dtype)
     spend = method.estimator.keeps_table and not keep
     estimate, rest = core.estimator, core._replace(estimator=None)
-    signature = _signature((dynamic, rest, estimate))
-    executable, counts = _compile(static, geometry, lanes, spend, signature)
+    arguments = (dynamic, rest, estimate)
+    executable, counts = _compile(static, geometry, lanes, spend, signature(arguments))
 
     def run(core: Core) -> tuple[Core, Any]:
         return executable(dynamic, core._replace(estimator=None), core.estimator)
 
     return Epoch(run, counts)
-
-
-class Signature(NamedTuple):
-    """What a compiled program depends on of its arguments; hashable."""
-
-    treedef: Any
-    leaves: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype
-    settings: tuple[Any, ...]  # JAX's, as far as they matter
-
-    def specs(self) -> Any:
-        """The arguments, with shapes and dtypes in the place of arrays."""
-        leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self.leaves]
-        return jax.tree_util.tree_unflatten(self.treedef, leaves)
-
-
-def _signature(arguments: Any) -> Signature:
-    leaves, treedef = jax.tree_util.tree_flatten(arguments)
-    shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
-    return Signature(treedef, shapes, settings.traced_with())
 
 
 @functools.lru_cache(maxsize=64)

@@ -219,11 +219,14 @@ class Oracle:
         single = jax.tree_util.tree_map(lambda a: a[:, None], batch.piece(0, batch.size))
         return jax.vmap(jax.grad(self._outer_sum), (None, 0))(y, single)
 
-    def everything(self) -> tuple[Samples, Samples | None]:
-        """Every inner and every outer sample (of a stream: its evaluation batch)."""
+    def everything(self, most: int | None = None) -> tuple[Samples, Samples | None]:
+        """Every inner and every outer sample (of a stream: its evaluation batch).
+
+        With `most` a part of each where they are more, see `Source.part`.
+        """
         outer = self.problem.outer_source
-        inner = self.problem.inner_source.everything()
-        return inner, None if outer is None else outer.everything()
+        inner = self.problem.inner_source.part(most)
+        return inner, None if outer is None else outer.part(most)
 
     def outer_gradient(self, y: Vector, batch: Samples | None) -> Vector:
         """∇f_B(y)."""

@@ -57,7 +57,7 @@ class Bar:
             for now, limit in (
                 (epoch, self._stop.epochs),
                 (row["inner_values"], self._stop.samples),
-                (row["seconds"], self._stop.seconds),
+                (row["wall_seconds"], self._stop.seconds),
             )
             if limit
         ]

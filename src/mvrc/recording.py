@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from mvrc.engine import Core
-from mvrc.metrics import block_size, measurement
+from mvrc.metrics import Measuring, block_size
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 
@@ -19,6 +20,7 @@ class State(NamedTuple):
     core: Core  # what an epoch maps to itself
     counts: np.ndarray  # evaluations so far, in the order of Counts
     seconds: np.ndarray  # time of the algorithm so far
+    wall_seconds: np.ndarray  # the same with measuring, callbacks and saves; no compilation
     best_point: np.ndarray  # flat x with the lowest recorded objective
     best_objective: np.ndarray
 
@@ -39,11 +41,13 @@ class Recorder:
         lanes: runs side by side; None for one without a leading axis.
         patient: whether rows may wait for each other.
         mapping_step: λ of the gradient mapping; None for the method's own step size.
+        most: inner and outer samples that a row is measured on, at most; None for all. What is
+            known without measuring stays exact.
     """
 
     def __init__(
         self, problem: Composition, geometry: Geometry, method: Any, lanes: int | None,
-        patient: bool, mapping_step: float | None = None,
+        patient: bool, mapping_step: float | None = None, most: int | None = None,
     ) -> None:  # fmt: skip
         self.problem, self.geometry, self.method = problem, geometry, method
         self.judged = method.scheme.judges
@@ -51,16 +55,24 @@ class Recorder:
         self._mapping_step = mapping_step
         # Where a refresh is exact, what a judging scheme saw there is the measurement.
         self.measured = self.judged and problem.n is not None and problem.N is not None
+        self._known = self.measured and mapping_step is None
+        self._most = None if self._known else most
+        self.samples = problem.inner_source.part(self._most).size
         self.block = 1
+        self.seconds = 0.0  # what the last measuring took
         self._patient = patient
         self._measurement = self._measuring("one" if lanes is None else "each")
 
     def begin(self, core: Core) -> None:
         """Once, with the first state: how many points are measured together."""
         if self._patient:
-            self.block = block_size(self.problem, self.geometry, core)
+            self.block = block_size(self.problem, self.geometry, core, self._most)
         if self.block > 1:
             self._measurement = self._measuring("together")
+
+    def compile(self, state: State) -> None:
+        """The program that measures, for states like this one."""
+        self._measurement.compile(self._stacked([self.point(state)]))
 
     def rows(self, states: tuple[State, ...]) -> list[Row]:
         """The rows of some states, measured where their logs do not tell."""
@@ -71,6 +83,11 @@ class Recorder:
             self._row(state, *(next(measured) if found is None else found))
             for state, found in zip(states, known, strict=True)
         ]
+
+    def part(self) -> tuple[int, int] | None:
+        """Inner samples measured on, and of how many; None when all are."""
+        every = self.problem.inner_source.everything().size
+        return None if self.samples == every else (self.samples, every)
 
     def measure(self, point: Any) -> tuple[np.ndarray, np.ndarray]:
         """Φ and ‖𝒢_η‖ at a point (with its lanes)."""
@@ -95,19 +112,29 @@ class Recorder:
 
     def _measuring(self, points: str) -> Any:
         step = self._mapping_step or self.method.scheme.step_size
-        return measurement(self.problem, self.geometry, step, points)
+        return Measuring(self.problem, self.geometry, step, points, self._most)
 
     def _all(self, points: list[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Φ and ‖𝒢_η‖ at the points, at most a block of them."""
+        if not points:
+            return []
+        start = time.perf_counter()
+        objective, mapping = _doubles(self._measurement(self._stacked(points)))
+        self.seconds = time.perf_counter() - start
         if self.block == 1:
-            return [_doubles(self._measurement(point)) for point in points]
-        padded = points + points[-1:] * (self.block - len(points))
-        objective, mapping = _doubles(self._measurement(np.stack(padded)))
+            return [(objective, mapping)]
         return [(objective[i, ...], mapping[i, ...]) for i in range(len(points))]
+
+    def _stacked(self, points: list[Any]) -> Any:
+        """A point as it is, or several filled up to a block."""
+        if self.block == 1:
+            (point,) = points
+            return point
+        return np.stack(points + points[-1:] * (self.block - len(points)))
 
     def _judgement(self, state: State) -> tuple[np.ndarray, np.ndarray] | None:
         """Φ and ‖𝒢_η‖ where the last refresh of a judging scheme was exact."""
-        if not self.measured or not state.epoch or self._mapping_step is not None:
+        if not self._known or not state.epoch:
             return None
         log = self.log(state)
         if not np.all(np.isfinite(log.objective)):
@@ -122,8 +149,10 @@ class Recorder:
             "epoch": epoch,
             **self.counts(state)._asdict(),
             "seconds": float(state.seconds),
+            "wall_seconds": float(state.wall_seconds),
             "objective": objective,
             "gradient_mapping": mapping,
+            "measured_samples": self.samples,
             "step_size": same if log is None else log.step.astype(float),
             "decision": np.zeros(np.shape(same), int) if log is None else log.decision,
         }

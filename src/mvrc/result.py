@@ -13,7 +13,8 @@ from mvrc import checks
 from mvrc.oracle import Counts
 
 COLUMNS = (
-    "epoch", *Counts._fields, "seconds", "objective", "gradient_mapping", "step_size", "decision",
+    "epoch", *Counts._fields, "seconds", "wall_seconds", "objective", "gradient_mapping",
+    "measured_samples", "step_size", "decision",
 )  # fmt: skip
 
 
@@ -34,9 +35,11 @@ class History:
     """One row a measurement; columns are NumPy arrays: `history["objective"]`.
 
     `inner_values`, `inner_jacobians`, `outer_gradients` and `prox` count evaluations since the
-    start, `seconds` the time of the algorithm alone (no compilation, no measuring). `decision` is
-    what `Auto` decided at that epoch's refresh, and `step_size` the length it then gave its steps
-    (of a Newton step: the share that its damping leaves); of other methods "" and η.
+    start, `seconds` the time of the algorithm alone, `wall_seconds` that with measuring, callbacks
+    and saves before the row; neither has compilation. `objective` and `gradient_mapping` are
+    measured on `measured_samples` inner samples. `decision` is what `Auto` decided at that epoch's
+    refresh, and `step_size` the length it then gave its steps (of a Newton step: the share that its
+    damping leaves); of other methods "" and η.
     """
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
@@ -80,13 +83,15 @@ class Result:
 
     Attributes:
         x: the solution, in the structure and dtype of x0, as NumPy arrays.
-        objective: Φ(x), exact (of a stream: on its evaluation batch).
-        gradient_mapping: ‖𝒢_λ(x)‖ at λ = step size.
+        objective: Φ(x), exact (of a stream: on its evaluation batch) unless `measure_samples` was
+            given: then on that part, as the rows are; `problem.objective(x)` is exact.
+        gradient_mapping: ‖𝒢_λ(x)‖ at λ = step size, likewise.
         status: why the run ended.
         message: the same in a sentence, with numbers.
         history: all measurements.
         counts: evaluations in all.
         seconds: time of the algorithm alone.
+        wall_seconds: the same with measuring, callbacks and saves; no compilation.
         step_size: the η that was used.
         state: the whole state of the run, one pytree; without the table of C-SAGA when the run was
             interrupted or diverged, as an epoch changes it in place.
@@ -101,6 +106,7 @@ class Result:
     history: History
     counts: Counts
     seconds: float
+    wall_seconds: float
     step_size: float
     state: Any = dataclasses.field(repr=False)
     notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)

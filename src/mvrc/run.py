@@ -1,4 +1,4 @@
-"""The loop: between epochs it measures (off the clock, off the count), records, saves and stops."""
+"""The loop: between epochs it measures (off the count), records, saves and stops."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ class Run:
         stop: Stop,
         record_every: Any,
         mapping_step: Any,
+        measure_samples: Any,
         output: Any,
         callback: Any,
         progress: Any,
@@ -92,6 +93,8 @@ class Run:
         self.record_every = checks.whole("record_every", record_every)
         if mapping_step is not None:
             mapping_step = checks.positive("mapping_step", mapping_step)
+        if measure_samples is not None:
+            measure_samples = checks.whole("measure_samples", measure_samples)
         self.output = checks.choice("output", output, OUTPUTS)
         self.callback, self.progress = callback, progress
         if checkpoint_every is not None:
@@ -124,15 +127,18 @@ class Run:
             step = self.method.scheme.step_size
             check_step(step, self.geometry)
             self.recorder = Recorder(
-                problem, self.geometry, self.method, lanes, self._patient(), mapping_step
-            )
+                problem, self.geometry, self.method, lanes, self._patient(), mapping_step,
+                measure_samples,
+            )  # fmt: skip
+            self.began = 0.0  # when the wall time was 0, by a clock that stands while we compile
             self.unsaved = ""  # why the last save failed
             self.checkpoint: Checkpoint | None = None
             if checkpoint is not None:
                 described = fingerprint(
                     problem, self.geometry, self.x0, self.method,
                     {"seeds": seeds, "lanes": lanes, "output": output,
-                     "record_every": record_every, "mapping_step": mapping_step},
+                     "record_every": record_every, "mapping_step": mapping_step,
+                     "measure_samples": measure_samples},
                 )  # fmt: skip
                 self.checkpoint = Checkpoint(Path(checkpoint), described)
 
@@ -149,6 +155,9 @@ class Run:
             state = state._replace(core=jax.device_put(state.core))
             # A row off the grid was the end of an earlier call, not part of this run's history.
             rows = [row for row in rows if row["epoch"] % self.record_every == 0]
+        if not rows:
+            self.recorder.compile(state)
+        self.began = time.perf_counter() - float(state.wall_seconds)
         trail = Trail(state, rows, (), time.monotonic())
         bar = Bar(self.progress, self.stop)
         status: Status | None = None
@@ -158,13 +167,9 @@ class Run:
                     trail = self._settle(trail._replace(waiting=(state,)))
                     check_start(trail.rows[0], self._overflows)
                 status = self._end(trail)
-                compiled = None
+                if status is None:  # not when a finished run is merely read back
+                    compiled = self._compile(state)
                 while status is None:
-                    if compiled is None:  # not when a finished run is merely read back
-                        compiled = compile_epoch(
-                            self.problem, self.geometry, self.method, state.core, self.lanes,
-                            keep=self.checkpoint is not None,  # which alone looks at estimates
-                        )  # fmt: skip
                     trail, status = self._advance(compiled, trail)
                     bar.update(trail.rows[-1], trail.state.epoch)
             except KeyboardInterrupt:
@@ -177,6 +182,23 @@ class Run:
         if trail.rows:
             self._save(trail)
         return self._results(trail.state, trail.rows, status)
+
+    def _compile(self, state: State) -> Epoch:
+        """The programs of the run, while its clock stands."""
+        start = time.perf_counter()
+        self.recorder.compile(state)
+        epoch = compile_epoch(
+            self.problem, self.geometry, self.method, state.core, self.lanes,
+            keep=self.checkpoint is not None,  # which alone looks at estimates
+        )  # fmt: skip
+        self.began += time.perf_counter() - start
+        return epoch
+
+    def _wall(self) -> float:
+        return time.perf_counter() - self.began
+
+    def _timed(self, state: State) -> State:
+        return state._replace(wall_seconds=np.asarray(self._wall()))
 
     def _overflows(self) -> bool:
         """Whether g at x0 is infinite for one of its samples."""
@@ -194,7 +216,7 @@ class Run:
         seconds = state.seconds + (time.perf_counter() - start)
         if not healthy:
             return trail, Status.DIVERGED
-        state = state._replace(
+        state = self._timed(state)._replace(
             core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
         )
         trail = trail._replace(state=state)
@@ -206,7 +228,7 @@ class Run:
             asked = self._ask(trail.state, trail.rows)
             status = self._end(trail) or asked
         else:
-            status = self._spent(state)
+            status = self._spent(trail)
         if save:
             self._save(trail)
         return trail, status
@@ -216,7 +238,7 @@ class Run:
         if self.checkpoint is None:
             return
         try:
-            self.checkpoint.save(trail.state, trail.rows)
+            self.checkpoint.save(self._timed(trail.state), trail.rows)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             self.unsaved = (
@@ -252,7 +274,7 @@ class Run:
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
         spent = np.array(counts, np.int64) + np.array(self.prepared.spent, np.int64)
         seconds = np.asarray(self.prepared.seconds)
-        return State(core, spent, seconds, best, np.full(shape, np.inf))
+        return State(core, spent, seconds, seconds, best, np.full(shape, np.inf))
 
     def _settle(self, trail: Trail) -> Trail:
         """With the rows of all that waits; a run beyond return is as it was when it got there."""
@@ -281,12 +303,16 @@ class Run:
             best_objective=np.where(better, lowest, now.best_objective),
         )
 
-    def _spent(self, state: State) -> Status | None:
-        return self.stop.spent(
-            state.epoch,
-            self.recorder.counts(state).inner_values,
-            float(state.seconds),
-        )
+    def _spent(self, trail: Trail) -> Status | None:
+        state = trail.state
+        samples = self.recorder.counts(state).inner_values
+        return self.stop.spent(state.epoch, samples, self._wall(), self._ahead(trail))
+
+    def _ahead(self, trail: Trail) -> float:
+        """What another epoch would take, and after it the measuring of rows and output."""
+        epoch = trail.state.seconds - trail.rows[0]["seconds"]
+        passes = 1 + (self.record_every > 1) + (self.output != "last" or self.judged)
+        return float(epoch / max(1, trail.state.epoch) + passes * self.recorder.seconds)
 
     def _end(self, trail: Trail) -> Status | None:
         broken, small, stuck = self._ends(trail.state, trail.rows)
@@ -294,7 +320,7 @@ class Run:
             return Status.DIVERGED
         if np.all(broken | small | stuck):
             return Status.CONVERGED if np.any(small) else Status.PRECISION
-        return self._spent(trail.state)
+        return self._spent(trail)
 
     def _ends(self, state: State, rows: list[Any]) -> tuple[Any, Any, Any]:
         """Which lanes have left the numbers, reached the tolerance, cannot go further."""
@@ -334,16 +360,15 @@ class Run:
         state = _readable(state)
         chosen = self._outputs(state, rows, status)
         objective, mapping = self._measured_output(state, rows[-1], chosen)
+        state = self._timed(state)
         results = []
         _, small, stuck = self._ends(state, rows)
         for lane in [None] if self.lanes is None else range(self.lanes):
             history = History([_lane_row(row, lane) for row in rows])
-            own = State(
-                _at(state.core, lane),
-                state.counts,
-                state.seconds,
-                _at(state.best_point, lane),
-                _at(state.best_objective, lane),
+            own = state._replace(
+                core=_at(state.core, lane),
+                best_point=_at(state.best_point, lane),
+                best_objective=_at(state.best_objective, lane),
             )
             ended = status
             if broken_lanes(history.rows[-1], history.rows[0]):
@@ -360,6 +385,7 @@ class Run:
                     history=history,
                     counts=self.recorder.counts(state),
                     seconds=float(state.seconds),
+                    wall_seconds=float(state.wall_seconds),
                     step_size=float(self.method.scheme.step_size),
                     state=own,
                     notes=(*self.prepared.notes, *([self.unsaved] if self.unsaved else [])),
@@ -396,10 +422,12 @@ class Run:
                 f"recorded, of epoch {best['epoch']}. Try a step_size below "
                 f"{self.method.scheme.step_size:.3g}."
             )
+        part = self.recorder.part()
+        measured = "" if part is None else f", both measured on {part[0]:,} of {part[1]:,} samples"
         return (
             f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
             f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
-            f"{last['gradient_mapping']:.3g}."
+            f"{last['gradient_mapping']:.3g}{measured}."
         )
 
 

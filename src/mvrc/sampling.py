@@ -274,6 +274,18 @@ class Source(eqx.Module):
             return self.data.evaluation()
         return Rows(self.data, self.count)
 
+    def part(self, most: int | None) -> Samples:
+        """Everything, or where that is more than `most` so many of it, always the same ones.
+
+        Those of arrays are spread over all rows; of a stream it is a smaller evaluation batch.
+        """
+        everything = self.everything()
+        if most is None or most >= everything.size:
+            return everything
+        if isinstance(everything, Streamed):
+            return dataclasses.replace(everything, size=most)
+        return self.scattered(most, 0)(0)
+
     def large(self, key: Any, size: int | None) -> Samples:
         """The batch of a refresh: everything when `size` is None, else a fresh draw."""
         if self.count is None:

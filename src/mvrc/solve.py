@@ -27,6 +27,7 @@ def minimize(
     seed: int = 0,
     record_every: int = 1,
     mapping_step: float | None = None,
+    measure_samples: int | None = None,
     output: str = "last",
     callback: Callable[[Info], Any] | None = None,
     progress: bool = False,
@@ -45,13 +46,18 @@ def minimize(
             `Auto`, which chooses everything and stops by itself.
         epochs: limit on epochs; when no limit at all is given 1000 of `Auto`, 100 of others.
         samples: limit on evaluations of g (the column `inner_values`).
-        seconds: limit on the time of the algorithm alone (the column `seconds`).
+        seconds: limit on the wall time after compilation: algorithm, measuring, callbacks and saves
+            (the column `wall_seconds`). One epoch is made whatever it takes; another is begun only
+            when the run would, at the pace so far, end less than 10 % beyond the limit.
         tol: stop when the norm of the gradient mapping, at a recorded epoch, is at most this.
         rtol: likewise, at most this share of its value at x0.
         seed: the source of all randomness of the run.
         record_every: epochs between two rows of the history; first and last are always there.
         mapping_step: λ of the gradient mapping 𝒢_λ that is measured; the method's own step size
             by default. One number makes methods with different steps comparable.
+        measure_samples: inner and outer samples that rows and result are measured on, at most: a
+            fixed part spread over all, for problems where a full pass is expensive. All by
+            default; `Auto` on finite sums knows exact rows without measuring and keeps them.
         output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it; with
             random restarts over those of the last run) or "best" (lowest recorded objective).
         callback: called with an `Info` after each recorded epoch; a true value stops the run.
@@ -63,7 +69,8 @@ def minimize(
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,
         Stop.checked(epochs, samples, seconds, tol, rtol),
-        record_every, mapping_step, output, callback, progress, checkpoint, checkpoint_every,
+        record_every, mapping_step, measure_samples, output, callback, progress, checkpoint,
+        checkpoint_every,
     )  # fmt: skip
     return run.solve()[0]
 
@@ -82,6 +89,7 @@ def minimize_many(
     rtol: float | None = None,
     record_every: int = 1,
     mapping_step: float | None = None,
+    measure_samples: int | None = None,
     output: str = "last",
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -93,7 +101,7 @@ def minimize_many(
         seeds: how many (0, 1, …) or which.
         tol, rtol: the runs stop together, when all have reached one of them.
         samples: limit for each seed.
-        seconds: limit for all seeds together; so is the column `seconds`.
+        seconds: limit for all seeds together; so are the columns `seconds` and `wall_seconds`.
 
     The other arguments are those of `minimize`.
     """
@@ -105,6 +113,7 @@ def minimize_many(
         raise ValueError("seeds is empty; give how many or at least one.")
     run = Run(
         problem, x0, method, chosen, len(chosen), Stop.checked(epochs, samples, seconds, tol, rtol),
-        record_every, mapping_step, output, None, progress, checkpoint, checkpoint_every,
+        record_every, mapping_step, measure_samples, output, None, progress, checkpoint,
+        checkpoint_every,
     )  # fmt: skip
     return run.solve()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+
+from mvrc import settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +34,25 @@ def join(numbers: list[Any], static: Static) -> Any:
     remaining = iter(numbers)
     leaves = [next(remaining) if leaf is None else leaf for leaf in static.rest]
     return jax.tree_util.tree_unflatten(static.treedef, leaves)
+
+
+class Signature(NamedTuple):
+    """What a compiled program depends on of its arguments; hashable."""
+
+    treedef: Any
+    leaves: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype
+    settings: tuple[Any, ...]  # JAX's, as far as they matter
+
+    def specs(self) -> Any:
+        """The arguments, with shapes and dtypes in the place of arrays."""
+        leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self.leaves]
+        return jax.tree_util.tree_unflatten(self.treedef, leaves)
+
+
+def signature(arguments: Any) -> Signature:
+    leaves, treedef = jax.tree_util.tree_flatten(arguments)
+    shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
+    return Signature(treedef, shapes, settings.traced_with())
 
 
 def _number(leaf: Any, dtype: Any) -> Any:

@@ -31,6 +31,7 @@ def summary(result: mvrc.Result, method: str, options: dict[str, Any]) -> dict[s
         "epochs": result.epochs,
         "counts": result.counts._asdict(),
         "seconds": result.seconds,
+        "wall_seconds": result.wall_seconds,
         "step_size": result.step_size,
         "notes": list(result.notes),
         "method": method,

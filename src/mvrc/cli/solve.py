@@ -38,7 +38,7 @@ def solve(
         int | None, typer.Option(help="At most; without any limit 1000 of auto, 100 of others.")
     ] = None,
     samples: Annotated[int | None, typer.Option(help="Evaluations of g, at most.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Of the algorithm, at most.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Of wall time after compilation.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop at this gradient mapping.")] = None,
     rtol: Annotated[float | None, typer.Option(help="The same, as a share of that at x0.")] = None,
     seed: Annotated[int, typer.Option(help="The source of all randomness.")] = 0,
@@ -109,7 +109,8 @@ def _show(result: mvrc.Result, method: str, output: Path | None, files: list[str
         **({"why": " ".join(result.notes)} if result.notes else {}),
         "objective": f"{result.objective:.8g}",
         "gradient mapping": f"{result.gradient_mapping:.3g}",
-        "seconds": f"{result.seconds:.3g} of the algorithm, compilation and measuring apart",
+        "seconds": f"{result.wall_seconds:.3g} after compilation, "
+        f"{result.seconds:.3g} of the algorithm",
     }
     for path, leaf in saving.leaves(result.x).items():
         numbers = np.array2string(leaf, precision=4, threshold=8, edgeitems=3)

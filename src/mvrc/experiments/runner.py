@@ -30,7 +30,7 @@ from mvrc.experiments.spec import Experiment, MethodSpec
 from mvrc.result import COLUMNS
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
-FORMAT = 3  # of the files; another number is another run
+FORMAT = 4  # of the files; another number is another run
 MEASURED = ("objective", "gradient_mapping")  # columns with a value for each seed
 
 
@@ -261,7 +261,8 @@ def _rows(results: list[Any], together: bool) -> dict[str, Any]:
         else:
             rows[name] = [_plain(v) for v in longest.history[name]]
     # For one seed: vmapped seeds share the clock.
-    rows["seconds"] = [t / (len(results) if together else 1) for t in rows["seconds"]]
+    for name in ("seconds", "wall_seconds"):
+        rows[name] = [t / (len(results) if together else 1) for t in rows[name]]
     return rows
 
 

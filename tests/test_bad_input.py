@@ -12,6 +12,7 @@ import pytest
 
 import mvrc
 from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many, theory
+from mvrc.applications import MeanVariancePortfolio
 from mvrc.estimators import Spider
 
 N, D = 8, 2
@@ -807,6 +808,43 @@ def frame():
         ValueError,
         "overflow, as exp of a large number",
     ),
+    (
+        "overflow of outer",
+        lambda: run(problem(inner=lambda x, s: 1e4 + s * x, outer=lambda y: jnp.sum(jnp.exp(y)))),
+        ValueError,
+        "values of outer.y. that overflow, as exp of a large number",
+    ),
+    (
+        "overflow of an outer sample",
+        lambda: run(
+            problem(
+                inner=lambda x, s: 1e4 + s * x,
+                outer=lambda y, s: jnp.sum(jnp.exp(y * s)),
+                outer_data=np.arange(3.0),
+            )
+        ),
+        ValueError,
+        "values of outer.y, sample. that overflow",
+    ),
+    (
+        "log of 0",
+        lambda: run(problem(inner=lambda x, s: s**2 * jnp.log(jnp.abs(x)))),
+        ValueError,
+        "x0 gives an objective of nan; start where",
+    ),
+    (
+        "lr of minimize",
+        lambda: run(lr=0.1),
+        TypeError,
+        r"'lr' .it is a method's, as in .*step_size",
+    ),
+    ("step_size", lambda: run(step_size=0.1), TypeError, "'step_size' .it is a method's"),
+    (
+        "max_iter of an estimator",
+        lambda: MeanVariancePortfolio(max_iter=3),
+        TypeError,
+        "MeanVariancePortfolio.. has no argument 'max_iter' .here max_epochs.",
+    ),
 )
 def test_silent_mistakes(call, error, match):
     refused(call, error, match)
@@ -841,6 +879,8 @@ def test_columns_of_several_dtypes():
     """NumPy makes objects of numbers and truth values; missing ones are named as such."""
     made = problem(inner=lambda x, r: r[:D] * x + r[2], inner_data=prices())
     assert made.inner_data.dtype == np.float64
+    twice = prices()[["a", "b"]].set_axis(["a", "a"], axis=1)
+    assert problem(inner_data=twice).inner_data.shape == (3, 2)
     missing = prices().astype("Float64")
     missing.loc[0, "a"] = None
     refused(lambda: problem(inner_data=missing), ValueError, "contains NaN")
@@ -873,6 +913,12 @@ def test_a_gradient_through_minimize():
         return minimize(problem(), x0, STEP, epochs=1).objective
 
     refused(lambda: jax.grad(loss)(jnp.zeros(D)), TypeError, "x0 is a traced array")
+
+    def of_a_weight(weight):
+        return run(problem(inner=lambda x, s: weight * s * x)).objective
+
+    for transformed in (jax.grad(of_a_weight), jax.jit(of_a_weight)):
+        refused(lambda f=transformed: f(1.0), TypeError, "inner uses a traced array from outside")
 
 
 def test_pickles_keep_their_precision():
@@ -933,6 +979,11 @@ def test_a_model_as_x0():
         assert result.objective < result.history["objective"][0]
         assert np.shape(result.x(data[0, :2])) == (1,)
     assert set(seen) == {eqx.nn.MLP}
+    assert made.objective(result.x) == pytest.approx(result.objective, rel=1e-5)
+    gradient = made.gradient(model)
+    assert gradient.layers[0].weight.shape == model.layers[0].weight.shape
+    assert made.check(model)
+    assert mvrc.estimate_constants(made, model, 1.0).l_g > 0
 
 
 def test_a_forked_process_is_refused():

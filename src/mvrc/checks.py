@@ -147,6 +147,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("reg", "penalty", "regulariser"), "regularizer"),
     **dict.fromkeys(("optimizer", "solver", "algorithm"), "method"),
 }
+_OF_METHODS = ("step_size", "momentum", "batch_size", "period")
 
 
 def explain_keywords(function: F) -> F:
@@ -165,8 +166,14 @@ def explain_keywords(function: F) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         for word in kwargs:
             if word not in known:
-                meant = _ELSEWHERE.get(word.lower())
-                near = f" (here {meant})" if meant in known else nearest(word, known)
+                meant = _ELSEWHERE.get(word.lower(), word)
+                meant = f"max_{meant}" if f"max_{meant}" in known else meant
+                if meant in known:
+                    near = f" (here {meant})"
+                elif meant in _OF_METHODS and "method" in known:
+                    near = f" (it is a method's, as in method=mvrc.MVRC({meant}=…))"
+                else:
+                    near = nearest(word, known)
                 raise TypeError(f"{name}() has no argument {word!r}{near}; {listed}.")
         try:
             signature.bind(*args, **kwargs)

@@ -141,7 +141,8 @@ def _refuse_rows(name: str, given: Any) -> None:
                 f"dense."
             )
         if _is_frame(leaf):
-            words = [str(c) for c in leaf.columns if leaf[c].dtype.kind not in "iufb"]
+            columns = zip(leaf.columns, leaf.dtypes, strict=True)
+            words = [str(column) for column, dtype in columns if dtype.kind not in "iufb"]
             if words:
                 raise TypeError(
                     f"{name} has columns that are no numbers: {checks.cut(', '.join(words))}; drop "

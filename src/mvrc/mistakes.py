@@ -26,6 +26,7 @@ class Seen(NamedTuple):
     uses_first: bool  # whether the output depends on the first argument
     beyond: str  # an index out of bounds, in words; "" for none
     changes: bool  # whether another trace is another function
+    traced: bool  # whether it closes over what is being traced, as inside of jax.grad
 
 
 def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
@@ -37,6 +38,10 @@ def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
     except TypeError:  # a function that cannot be hashed is not looked at twice
         return
     name, first = call.split("(")[0], call.split("(")[1].split(",")[0].rstrip(")")
+    if seen.traced:
+        raise TypeError(
+            f"{name} uses a traced array from outside; call mvrc outside of jit, vmap and grad."
+        )
     if seen.changes:
         raise ValueError(
             f"{call} is another function at each call, as with np.random or a counter inside, and "
@@ -92,7 +97,8 @@ def _look(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -
         uses, beyond = first_input(first, len(given), child.num_leaves)
     except TooLargeError:
         uses, beyond = True, ""
-    return Seen(uses, beyond, changes)
+    outside = any(isinstance(const, jax.core.Tracer) for const in first.consts)
+    return Seen(uses, beyond, changes, outside)
 
 
 def _text(closed: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -180,6 +181,19 @@ class Composition(eqx.Module):
             self._check_jacobian(shape, inner_sample, geometry)
         return geometry
 
+    def in_numbers(self, x: Any, name: str = "x0") -> tuple[Composition, Any, Any]:
+        """The problem in the numbers of x, these numbers, and what else x has.
+
+        An equinox model has functions beside its numbers; of any other x the rest is None.
+        """
+        if not inputs.is_model(x):
+            return self, x, None
+        if self.inner_jacobian is not None:
+            raise TypeError(f"{name} is a model, for which inner_jacobian cannot be given.")
+        numbers, rest = eqx.partition(x, eqx.is_inexact_array)
+        inner = inputs.OfModel(self.inner, rest)
+        return dataclasses.replace(self, inner=inner), numbers, rest
+
     def start(self, x0: Any, name: str = "x0") -> Any:
         """The user's x0 as a pytree of NumPy arrays on which r can be applied."""
         x = inputs.point(name, x0)
@@ -194,7 +208,7 @@ class Composition(eqx.Module):
         return measure(self, x).objective
 
     def gradient(self, x: Any) -> Any:
-        """∇F(x) for the smooth part F = f∘g, exactly, in the structure of x."""
+        """∇F(x) for the smooth part F = f∘g, exactly, in the structure of x's numbers."""
         from mvrc.metrics import measure
 
         return measure(self, x).gradient

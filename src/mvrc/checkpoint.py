@@ -21,6 +21,7 @@ import numpy as np
 from mvrc import checks, settings
 from mvrc.operators import LinearOperator
 from mvrc.oracle import Geometry
+from mvrc.result import COLUMNS
 from mvrc.sampling import Stream
 
 _FILE = "state.npz"
@@ -86,11 +87,13 @@ class Checkpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
-            described = dict(json.loads(str(saved["described"])))
+            described = {
+                name: str(word) for name, word in json.loads(str(saved["described"])).items()
+            }
         except Exception as error:  # a torn zip file can raise nearly anything
             raise self._unreadable(type(error).__name__) from error
         self._refuse_difference(described)
-        if "rows" not in saved or saved["rows"].dtype.names is None or not saved["rows"].size:
+        if "rows" not in saved or not _has_rows(saved["rows"]):
             raise self._unreadable(_OLD)
         leaves, treedef = jax.tree_util.tree_flatten(state)
         restored = [saved.get(f"leaf_{i}") for i in range(len(leaves))]
@@ -102,8 +105,7 @@ class Checkpoint:
         table = saved["rows"]
         try:
             found = [{k: _plain(k, row[k]) for k in table.dtype.names} for row in table]
-            [row["epoch"] for row in found]
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise self._unreadable(_OLD) from error
         return jax.tree_util.tree_unflatten(treedef, restored), found
 
@@ -258,6 +260,13 @@ def _table(rows: list[dict[str, Any]]) -> np.ndarray:
     first = {name: np.asarray(value) for name, value in rows[0].items()}
     fields = [(name, value.dtype, value.shape) for name, value in first.items()]
     return np.array([tuple(row.values()) for row in rows], np.dtype(fields))
+
+
+def _has_rows(table: np.ndarray) -> bool:
+    """Whether an array is what `_table` makes of at least one row."""
+    names = table.dtype.names or ()
+    numbers = all(table.dtype[name].base.kind in "iuf" for name in names)
+    return set(names) == set(COLUMNS) and numbers and table.ndim == 1 and table.size > 0
 
 
 def _plain(name: str, value: Any) -> Any:

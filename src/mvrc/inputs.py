@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -133,7 +133,9 @@ def _refuse_rows(name: str, given: Any) -> None:
                 f"{name} is a list of {len(given)} arrays of shape {shapes.pop()}; if each is a "
                 f"sample give np.stack({name}), if each is a variable a tuple of them."
             )
-    for leaf in jax.tree_util.tree_leaves(given, is_leaf=_is_number_list):
+    # An iterator is told to be a leaf, as JAX warns where it must guess so.
+    is_leaf = lambda node: _is_number_list(node) or isinstance(node, Iterator)  # noqa: E731
+    for leaf in jax.tree_util.tree_leaves(given, is_leaf=is_leaf):
         kind = type(leaf)
         if hasattr(leaf, "tocoo"):
             raise TypeError(

@@ -16,7 +16,7 @@ import pytest
 
 import mvrc
 from mvrc import MVRC, Composition, minimize
-from mvrc.applications import MeanVariancePortfolio
+from mvrc.applications import MeanVariancePortfolio, StochasticNeighborEmbedding
 
 RETURNS = np.random.default_rng(1).standard_normal((60, 4)) + 0.1
 STEP = MVRC(0.05, batch_size=6, period=5)
@@ -151,6 +151,15 @@ def test_checks_hold_for_the_users_functions(setting, inner, match):
 
 
 KEPT = []
+
+
+def test_checks_do_not_hold_for_the_functions_of_applications():
+    """Which a user cannot mend."""
+    points = RETURNS[:20].astype(np.float32)
+    plain = StochasticNeighborEmbedding(max_epochs=2, random_state=0).fit_transform(points)
+    with SETTINGS["strict dtypes"](), SETTINGS["strict ranks"]():
+        strict = StochasticNeighborEmbedding(max_epochs=2, random_state=0).fit_transform(points)
+    np.testing.assert_array_equal(strict, plain)
 
 
 def test_a_run_that_leaves_the_numbers_is_reported_under_debug_nans():

@@ -192,7 +192,8 @@ def one_sample(name: str, data: Any) -> Any:
         return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
     key = jax.eval_shape(lambda: jax.random.key(0))
     for size in (3, 2):
-        batch = shape_of(f"{name}.draw(key, {size})", lambda k, n=size: data.draw(k, n), key)
+        drawn = lambda k, n=size: data.draw(k, n)  # noqa: E731
+        batch = shape_of(f"{name}.draw(key, {size})", drawn, key, draw=data.draw)
         leaves = jax.tree_util.tree_leaves(batch)
         if not leaves or any(a.ndim == 0 or a.shape[0] != size for a in leaves):
             shapes = [a.shape for a in leaves]
@@ -209,10 +210,11 @@ def one_sample(name: str, data: Any) -> Any:
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), batch)
 
 
-def shape_of(call: str, function: Any, *args: Any, hint: str = "") -> Any:
-    """Output shapes of a user's function, traced twice; a failure becomes a sentence."""
+def shape_of(call: str, function: Any, *args: Any, hint: str = "", draw: Any = None) -> Any:
+    """Output shapes of a user's function (or of its `draw`), traced twice; a failure becomes a
+    sentence, with the user's own checks of code in force."""
     try:
-        with settings.users_checks():
+        with settings.users_checks(draw or function):
             first = jax.eval_shape(lambda *a: function(*a), *args)
             second = jax.eval_shape(lambda *a: function(*a), *args)
     except Exception as error:

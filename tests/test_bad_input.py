@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import pytest
 
 import mvrc
 from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many, theory
+from mvrc.applications import MeanVariancePortfolio
 from mvrc.estimators import Spider
 
 N, D = 8, 2
@@ -806,6 +808,43 @@ def frame():
         ValueError,
         "overflow, as exp of a large number",
     ),
+    (
+        "overflow of outer",
+        lambda: run(problem(inner=lambda x, s: 1e4 + s * x, outer=lambda y: jnp.sum(jnp.exp(y)))),
+        ValueError,
+        "values of outer.y. that overflow, as exp of a large number",
+    ),
+    (
+        "overflow of an outer sample",
+        lambda: run(
+            problem(
+                inner=lambda x, s: 1e4 + s * x,
+                outer=lambda y, s: jnp.sum(jnp.exp(y * s)),
+                outer_data=np.arange(3.0),
+            )
+        ),
+        ValueError,
+        "values of outer.y, sample. that overflow",
+    ),
+    (
+        "log of 0",
+        lambda: run(problem(inner=lambda x, s: s**2 * jnp.log(jnp.abs(x)))),
+        ValueError,
+        "x0 gives an objective of nan; start where",
+    ),
+    (
+        "lr of minimize",
+        lambda: run(lr=0.1),
+        TypeError,
+        r"'lr' .it is a method's, as in .*step_size",
+    ),
+    ("step_size", lambda: run(step_size=0.1), TypeError, "'step_size' .it is a method's"),
+    (
+        "max_iter of an estimator",
+        lambda: MeanVariancePortfolio(max_iter=3),
+        TypeError,
+        "MeanVariancePortfolio.. has no argument 'max_iter' .here max_epochs.",
+    ),
 )
 def test_silent_mistakes(call, error, match):
     refused(call, error, match)
@@ -818,11 +857,68 @@ def test_whole_numbers_are_converted():
     assert problem().gradient([0, 1]).dtype == np.float64
 
 
+def prices():
+    import pandas as pd
+
+    return pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1, 2, 4], "c": [True, False, True]})
+
+
+def test_a_name_of_a_column():
+    """A sample of a DataFrame is a row of numbers; names are those of a dict of its columns."""
+    by_name = lambda x, r: r["a"] * x - r["b"]  # noqa: E731
+    refused(
+        lambda: run(problem(inner=by_name, inner_data=prices()[["a", "b"]])), ValueError,
+        "it asks an array for 'a', .*by position, or give a dict of arrays, as dict.frame.",
+    )  # fmt: skip
+    named = problem(inner=by_name, inner_data=dict(prices()[["a", "b"]])).objective(np.ones(D))
+    placed = problem(inner=lambda x, r: r[0] * x - r[1], inner_data=prices()[["a", "b"]])
+    assert named == placed.objective(np.ones(D))
+
+
+def test_columns_of_several_dtypes():
+    """NumPy makes objects of numbers and truth values; missing ones are named as such."""
+    made = problem(inner=lambda x, r: r[:D] * x + r[2], inner_data=prices())
+    assert made.inner_data.dtype == np.float64
+    twice = prices()[["a", "b"]].set_axis(["a", "a"], axis=1)
+    assert problem(inner_data=twice).inner_data.shape == (3, 2)
+    missing = prices().astype("Float64")
+    missing.loc[0, "a"] = None
+    refused(lambda: problem(inner_data=missing), ValueError, "contains NaN")
+
+
+def test_a_column_for_a_vector():
+    """x of shape (d, 1): taken as it is, with a word where functions broadcast or do not fit."""
+    column = np.zeros((D, 1))
+    fits = problem(inner=lambda x, r: r @ x - 1, outer=lambda y: jnp.sum(y**2))
+    flat = problem(inner=lambda x, r: (r @ x - 1)[None], outer=lambda y: jnp.sum(y**2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = run(fits, column)
+    assert found.x.shape == (D, 1)
+    np.testing.assert_allclose(found.x[:, 0], run(flat, column[:, 0]).x, rtol=1e-12)
+    hint = r"; x has shape .2, 1., a column: for a vector give its .ravel"
+    not_scalar = problem(inner=lambda x, r: jnp.stack([r @ x, r @ x]), outer=lambda y: y[0] * y[1])
+    refused(lambda: run(not_scalar, column), ValueError, f"outer returned float64.1.*{hint}")
+    refused(
+        lambda: problem(inner=lambda x, r: jnp.dot(x, r)).gradient(column), ValueError,
+        f"inner.x, sample. failed on .*{hint}",
+    )  # fmt: skip
+    for square in (lambda x, r: r * x, lambda x, r: jnp.sum(r * x)[None]):
+        with pytest.warns(UserWarning, match=r"x has shape .2, 1., a column, which inner broadc"):
+            run(problem(inner=square), column)
+
+
 def test_a_gradient_through_minimize():
     def loss(x0):
         return minimize(problem(), x0, STEP, epochs=1).objective
 
     refused(lambda: jax.grad(loss)(jnp.zeros(D)), TypeError, "x0 is a traced array")
+
+    def of_a_weight(weight):
+        return run(problem(inner=lambda x, s: weight * s * x)).objective
+
+    for transformed in (jax.grad(of_a_weight), jax.jit(of_a_weight)):
+        refused(lambda f=transformed: f(1.0), TypeError, "inner uses a traced array from outside")
 
 
 def test_pickles_keep_their_precision():
@@ -883,12 +979,16 @@ def test_a_model_as_x0():
         assert result.objective < result.history["objective"][0]
         assert np.shape(result.x(data[0, :2])) == (1,)
     assert set(seen) == {eqx.nn.MLP}
+    assert made.objective(result.x) == pytest.approx(result.objective, rel=1e-5)
+    gradient = made.gradient(model)
+    assert gradient.layers[0].weight.shape == model.layers[0].weight.shape
+    assert made.check(model)
+    assert mvrc.estimate_constants(made, model, 1.0).l_g > 0
 
 
 def test_a_forked_process_is_refused():
     """It would hang: JAX's threads do not come along."""
     import multiprocessing
-    import warnings
 
     run()
 

@@ -108,7 +108,8 @@ SCRIPT = """
     sys.path.insert(0, {tests!r})
     import conftest
     from test_checkpoint import SETTINGS
-    import mvrc, time
+    import mvrc, signal, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     case, method, _ = SETTINGS["one level"]
     mvrc.minimize(case.problem, case.x0, method, epochs=100_000, checkpoint={folder!r}, {options}
                   callback=lambda info: print(info.epoch, flush=True) or time.sleep(0.02))

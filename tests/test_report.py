@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
+from mvrc.experiments import runner
 from mvrc.report import page, readme
 from mvrc.report.claims import ACCELERATION, CONTROL, claims
 from mvrc.report.summary import columns
@@ -197,18 +199,40 @@ def test_files_are_written(output):
 EVIL = '"><img src=x onerror="document.title=1"></script><script>document.title=2</script>'
 
 
-def test_words_of_a_spec_are_no_html(tmp_path):
-    """Ids, labels, titles and sizes come from a TOML file of anyone."""
-    made = [record(m, r, EVIL) for m, r in METHODS.items()]
+def saved_with(words, folder):
+    """Records whose ids, labels, titles and sizes, of a TOML file of anyone, are `words`."""
+    made = [record(m, r, words) for m, r in METHODS.items()]
     for one in made:
-        one |= {"label": EVIL, "title": EVIL, "size": EVIL, "data_title": EVIL, "data": EVIL}
-        one["described"] |= {"batch_size": EVIL, "period": EVIL, "step_size": EVIL}
-    (tmp_path / "runs").mkdir()
+        one |= {"label": words, "title": words, "size": words, "data_title": words, "data": words}
+        one["described"] |= {"batch_size": words, "period": words, "step_size": words}
+    (folder / "runs").mkdir()
     for i, one in enumerate(made):
-        (tmp_path / "runs" / f"{i}.json").write_text(json.dumps(one))
-    (tmp_path / "jobs.json").write_text(json.dumps([str(i) for i in range(len(made))]))
+        (folder / "runs" / f"{i}.json").write_text(json.dumps(one))
+    (folder / "jobs.json").write_text(json.dumps([str(i) for i in range(len(made))]))
+    return made
+
+
+def test_words_of_a_spec_are_no_html(tmp_path):
+    saved_with(EVIL, tmp_path)
     text = page.write(tmp_path)["page"].read_text("utf-8")
     assert "<img src=x" not in text and "document.title=2</script>" not in text
+
+
+@pytest.mark.parametrize("words", ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_words_of_a_spec_are_no_formulas(words, tmp_path):
+    """A spreadsheet computes what begins like this; what begins with a quotation mark it shows."""
+    made = saved_with(words, tmp_path)
+    for one in made:
+        one["made_with"] = {"mvrc": "0", "jax": "0", "machine": words}
+        missing = [c for c in runner.COLUMNS if c not in one["rows"]]
+        one["rows"] |= dict.fromkeys(missing, one["rows"]["epoch"])
+    for i, one in enumerate(made):
+        (tmp_path / "runs" / f"{i}.json").write_text(json.dumps(one))
+    with runner.write_rows(tmp_path).open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows and {row["experiment"] for row in rows} == {f"'{words}"}
+    cells = {cell for row in rows for cell in (row["data"], row["machine"], row["experiment"])}
+    assert not [cell for cell in cells if cell[0] in "=+-@\t\r"]
 
 
 def test_the_readme_part(output, tmp_path):
@@ -284,3 +308,12 @@ def test_the_page_in_a_browser(browser, output, width, scheme, tmp_path):
     assert all(re.fullmatch(r"([235]·)?10[−0-9]+", text) for text in numbers), numbers
     assert errors == []
     context.close()
+
+
+def test_words_of_a_spec_are_not_run(browser, tmp_path):
+    saved_with(EVIL, tmp_path)
+    tab = browser.new_page()
+    tab.goto(page.write(tmp_path)["page"].as_uri())
+    tab.wait_for_timeout(500)
+    assert tab.title() not in ("1", "2") and tab.locator("img[src=x]").count() == 0
+    tab.close()

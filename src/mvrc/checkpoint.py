@@ -17,14 +17,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc import cache, checks, precision
+from mvrc import cache, checks, settings
 from mvrc.operators import LinearOperator
 from mvrc.oracle import Geometry
+from mvrc.result import COLUMNS
 from mvrc.sampling import Stream
 from mvrc.split import strongly, weakly
 
 _FILE = "state.npz"
-_RANDOM = ("jax_default_prng_impl", "jax_threefry_partitionable")  # which random numbers
+_RANDOM = ("jax_threefry_partitionable",)  # which random numbers
 _TEMPORARY = "state-"  # and the number of the process
 _OLD = "its arrays are those of another version"
 
@@ -86,11 +87,13 @@ class Checkpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
-            described = dict(json.loads(str(saved["described"])))
+            described = {
+                name: str(word) for name, word in json.loads(str(saved["described"])).items()
+            }
         except Exception as error:  # a torn zip file can raise nearly anything
             raise self._unreadable(type(error).__name__) from error
         self._refuse_difference(described)
-        if "rows" not in saved or saved["rows"].dtype.names is None or not saved["rows"].size:
+        if "rows" not in saved or not _has_rows(saved["rows"]):
             raise self._unreadable(_OLD)
         leaves, treedef = jax.tree_util.tree_flatten(state)
         restored = [saved.get(f"leaf_{i}") for i in range(len(leaves))]
@@ -102,8 +105,7 @@ class Checkpoint:
         table = saved["rows"]
         try:
             found = [{k: _plain(k, row[k]) for k in table.dtype.names} for row in table]
-            [row["epoch"] for row in found]
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise self._unreadable(_OLD) from error
         return jax.tree_util.tree_unflatten(treedef, restored), found
 
@@ -197,13 +199,13 @@ def _function(function: Any, *args: Any) -> str:
     """Hash of the computation that a function does on such arguments."""
     leaves, treedef = jax.tree_util.tree_flatten(args)
     try:
-        return _known_function(weakly(function), treedef, tuple(leaves), precision.wide())
+        return _known_function(weakly(function), treedef, tuple(leaves), settings.traced_with())
     except TypeError:  # not hashable: a module with arrays
         return _traced(function, args)
 
 
 @cache.remember
-def _known_function(function: Any, treedef: Any, specs: Any, wide: bool) -> str:
+def _known_function(function: Any, treedef: Any, specs: Any, settings: Any) -> str:
     """The same once for all runs: as a compiled program, it is that of the first call."""
     return _traced(strongly(function), jax.tree_util.tree_unflatten(treedef, specs))
 
@@ -258,6 +260,13 @@ def _table(rows: list[dict[str, Any]]) -> np.ndarray:
     first = {name: np.asarray(value) for name, value in rows[0].items()}
     fields = [(name, value.dtype, value.shape) for name, value in first.items()]
     return np.array([tuple(row.values()) for row in rows], np.dtype(fields))
+
+
+def _has_rows(table: np.ndarray) -> bool:
+    """Whether an array is what `_table` makes of at least one row."""
+    names = table.dtype.names or ()
+    numbers = all(table.dtype[name].base.kind in "iuf" for name in names)
+    return set(names) == set(COLUMNS) and numbers and table.ndim == 1 and table.size > 0
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -18,9 +18,11 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
-# A user's function looked at a number that is not known before the compiled program runs.
 # How JAX names what it traced, which here is a line of this library, not the user's.
 _TRACED = re.compile(r"^function \S+ at \S+ traced for \w+ ")
+# What JAX says of r["a"] for an array r.
+_NAMED = re.compile(r"string indexing; got idx=(.*?)\.?$")
+# A user's function looked at a number that is not known before the compiled program runs.
 _VALUES = (
     jax.errors.ConcretizationTypeError,
     jax.errors.NonConcreteBooleanIndexError,
@@ -113,6 +115,11 @@ def reason(error: Exception) -> str:
             "must be made of jax.numpy operations whose shapes do not depend on values"
         )
     first = (str(error).strip().splitlines() or [""])[0].split(". ")[0]
+    if isinstance(error, TypeError) and (name := _NAMED.search(first)):
+        return (
+            f"it asks an array for {name[1]}, and a sample of an array or a DataFrame is a row of "
+            f"numbers without names; ask by position, or give a dict of arrays, as dict(frame)"
+        )
     first = _TRACED.sub("it ", first)
     return f"{type(error).__name__}: {cut(first, 160).rstrip('. ')}"
 
@@ -140,6 +147,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("reg", "penalty", "regulariser"), "regularizer"),
     **dict.fromkeys(("optimizer", "solver", "algorithm"), "method"),
 }
+_OF_METHODS = ("step_size", "momentum", "batch_size", "period")
 
 
 def explain_keywords(function: F) -> F:
@@ -158,8 +166,14 @@ def explain_keywords(function: F) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         for word in kwargs:
             if word not in known:
-                meant = _ELSEWHERE.get(word.lower())
-                near = f" (here {meant})" if meant in known else nearest(word, known)
+                meant = _ELSEWHERE.get(word.lower(), word)
+                meant = f"max_{meant}" if f"max_{meant}" in known else meant
+                if meant in known:
+                    near = f" (here {meant})"
+                elif meant in _OF_METHODS and "method" in known:
+                    near = f" (it is a method's, as in method=mvrc.MVRC({meant}=…))"
+                else:
+                    near = nearest(word, known)
                 raise TypeError(f"{name}() has no argument {word!r}{near}; {listed}.")
         try:
             signature.bind(*args, **kwargs)

@@ -136,8 +136,8 @@ class _Follower:
             numbers = dict(zip(inside.constvars, consts, strict=True))
             numbers |= {v: a for v, a in zip(inside.invars, values, strict=True) if a is not None}
             return self.follow(inside, inputs, numbers)
-        if name == "gather" and not self.beyond and values[1] is not None:
-            self.beyond = _beyond(params, equation.invars[0].aval.shape, np.asarray(values[1]))
+        if name in ("gather", "dynamic_slice") and not self.beyond:
+            self.beyond = _beyond(equation, values)
         if name == "split":
             ends = np.cumsum(params["sizes"])[:-1]
             return list(np.split(inputs[0], ends, axis=params["axis"]))
@@ -242,11 +242,19 @@ def _gathered(params: Any, marks: np.ndarray, chosen: Any, shape: tuple[int, ...
     return found.reshape(*shape, marks.shape[-1])
 
 
-def _beyond(params: Any, shape: tuple[int, ...], chosen: np.ndarray) -> str:
-    """An index out of bounds, in words; "" for none."""
-    for place, axis in enumerate(params["dimension_numbers"].start_index_map):
-        last = shape[axis] - params["slice_sizes"][axis]
-        wrong = chosen[..., place][(chosen[..., place] < 0) | (chosen[..., place] > last)]
+def _beyond(equation: Any, values: list[Any]) -> str:
+    """An index out of bounds at which a gather or a dynamic slice starts, in words; "" for none."""
+    params, shape = equation.params, equation.invars[0].aval.shape
+    if any(value is None for value in values[1:]):
+        return ""
+    if equation.primitive.name == "gather":
+        chosen = np.asarray(values[1])
+        axes = params["dimension_numbers"].start_index_map
+        starts = {axis: chosen[..., place] for place, axis in enumerate(axes)}
+    else:
+        starts = {axis: np.asarray(value) for axis, value in enumerate(values[1:])}
+    for axis, start in starts.items():
+        wrong = start[(start < 0) | (start > shape[axis] - params["slice_sizes"][axis])]
         if wrong.size:
             which = int(wrong.flat[0])
             index = which if which >= 0 else which - shape[axis]  # as it was written

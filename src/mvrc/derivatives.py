@@ -41,6 +41,7 @@ def check(problem: Composition, x: Any, seed: int = 0) -> Check:
     the tolerance is 100 times that.
     """
     checks.whole("seed", seed, least=0)
+    problem, x, _ = problem.in_numbers(x, "x")
     x = problem.start(x, "x")
     with problem.precision(x):
         geometry = problem.geometry(x)

@@ -154,6 +154,7 @@ def estimate_constants(
     radius = checks.positive("radius", radius)
     samples = checks.whole("samples", samples, least=2)
     seed = checks.seed("seed", seed)
+    problem, x, _ = problem.in_numbers(x, "x")
     x = problem.start(x, "x")
     with problem.precision(x):
         geometry = problem.geometry(x)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc import checks, precision
+from mvrc import checks, precision, settings
 from mvrc.sampling import Stream
 
 _LIST = 16  # arrays in a list from which on they are taken for samples
 _PLAIN = (list, tuple, dict, str, bytes, range)
 
 
+@settings.needed()
 def data(name: str, given: Any) -> Any:
     """The user's data as JAX arrays (no copy where possible), checked."""
     if isinstance(given, Stream):
@@ -57,6 +58,7 @@ def data(name: str, given: Any) -> Any:
     return jax.tree_util.tree_unflatten(treedef, kept)
 
 
+@settings.needed()
 def point(name: str, x: Any) -> Any:
     """The user's x as a pytree of NumPy arrays, checked."""
     leaves, treedef = jax.tree_util.tree_flatten(x, is_leaf=_is_number_list)
@@ -105,6 +107,8 @@ def _array(name: str, leaf: Any) -> Any:
         return leaf
     try:
         array = np.asarray(leaf)
+        if array.dtype == object and _is_frame(leaf):  # columns of several dtypes
+            array = leaf.to_numpy(float, na_value=np.nan)
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"{name} holds {checks.shown(leaf)}, which is not an array: all rows must have the "
@@ -129,15 +133,18 @@ def _refuse_rows(name: str, given: Any) -> None:
                 f"{name} is a list of {len(given)} arrays of shape {shapes.pop()}; if each is a "
                 f"sample give np.stack({name}), if each is a variable a tuple of them."
             )
-    for leaf in jax.tree_util.tree_leaves(given, is_leaf=_is_number_list):
+    # An iterator is told to be a leaf, as JAX warns where it must guess so.
+    is_leaf = lambda node: _is_number_list(node) or isinstance(node, Iterator)  # noqa: E731
+    for leaf in jax.tree_util.tree_leaves(given, is_leaf=is_leaf):
         kind = type(leaf)
         if hasattr(leaf, "tocoo"):
             raise TypeError(
                 f"{name} is a SciPy sparse {kind.__name__}; give {name}.toarray(), as samples are "
                 f"dense."
             )
-        if hasattr(leaf, "dtypes") and hasattr(leaf, "columns"):
-            words = [str(c) for c in leaf.columns if leaf[c].dtype.kind not in "iufb"]
+        if _is_frame(leaf):
+            columns = zip(leaf.columns, leaf.dtypes, strict=True)
+            words = [str(column) for column, dtype in columns if dtype.kind not in "iufb"]
             if words:
                 raise TypeError(
                     f"{name} has columns that are no numbers: {checks.cut(', '.join(words))}; drop "
@@ -149,6 +156,11 @@ def _refuse_rows(name: str, given: Any) -> None:
                 f"{name} is of type {kind.__name__}{loader}, which is read batch by batch; give "
                 f"arrays with all samples, or a Stream that draws them."
             )
+
+
+def _is_frame(leaf: Any) -> bool:
+    """Whether it is a DataFrame of pandas."""
+    return hasattr(leaf, "iloc") and hasattr(leaf, "columns")
 
 
 def _is_numeric(dtype: Any) -> bool:
@@ -180,7 +192,8 @@ def one_sample(name: str, data: Any) -> Any:
         return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
     key = jax.eval_shape(lambda: jax.random.key(0))
     for size in (3, 2):
-        batch = shape_of(f"{name}.draw(key, {size})", lambda k, n=size: data.draw(k, n), key)
+        drawn = lambda k, n=size: data.draw(k, n)  # noqa: E731
+        batch = shape_of(f"{name}.draw(key, {size})", drawn, key, draw=data.draw)
         leaves = jax.tree_util.tree_leaves(batch)
         if not leaves or any(a.ndim == 0 or a.shape[0] != size for a in leaves):
             shapes = [a.shape for a in leaves]
@@ -197,14 +210,16 @@ def one_sample(name: str, data: Any) -> Any:
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), batch)
 
 
-def shape_of(call: str, function: Any, *args: Any) -> Any:
-    """Output shapes of a user's function, traced twice; a failure becomes a sentence."""
+def shape_of(call: str, function: Any, *args: Any, hint: str = "", draw: Any = None) -> Any:
+    """Output shapes of a user's function (or of its `draw`), traced twice; a failure becomes a
+    sentence, with the user's own checks of code in force."""
     try:
-        first = jax.eval_shape(lambda *a: function(*a), *args)
-        second = jax.eval_shape(lambda *a: function(*a), *args)
+        with settings.users_checks(draw or function):
+            first = jax.eval_shape(lambda *a: function(*a), *args)
+            second = jax.eval_shape(lambda *a: function(*a), *args)
     except Exception as error:
         got = ", ".join(_describe(arg) for arg in args)
-        raise ValueError(f"{call} failed on {got}: {checks.reason(error)}.") from error
+        raise ValueError(f"{call} failed on {got}: {checks.reason(error)}{hint}.") from error
     if jax.tree_util.tree_map(_spec, first) != jax.tree_util.tree_map(_spec, second):
         raise ValueError(
             f"{call} returned {_describe(first)} in one call and {_describe(second)} in the "
@@ -258,15 +273,28 @@ def check_inner(y: Any) -> None:
             )
 
 
-def check_outer(value: Any) -> None:
+def check_outer(value: Any, hint: str = "") -> None:
     """Refuse what f may not return."""
     leaves = jax.tree_util.tree_leaves(value)
     if len(leaves) != 1 or leaves[0].shape != ():
         raise ValueError(
-            f"outer returned {_describe(value)}; it must return a single number (shape ())."
+            f"outer returned {_describe(value)}; it must return a single number (shape ()){hint}."
         )
     if not np.issubdtype(leaves[0].dtype, np.floating):
         raise TypeError(f"outer returned dtype {leaves[0].dtype}; it must be floating-point.")
+
+
+def column_hint(x: Any) -> str:
+    """What to try where functions do not fit an x that is a matrix of one column."""
+    if not is_column(x):
+        return ""
+    return f"; x has shape {x.shape}, a column: for a vector give its .ravel()"
+
+
+def is_column(x: Any) -> bool:
+    """Whether x is one array of shape (d, 1) with d > 1."""
+    shape: tuple[int, ...] = getattr(x, "shape", ())
+    return shape[1:] == (1,) and shape[0] > 1
 
 
 def elements(tree: Any) -> int:

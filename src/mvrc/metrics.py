@@ -31,6 +31,7 @@ class Measurement(NamedTuple):
 
 def measure(problem: Composition, x: Any, step: float = 1.0) -> Measurement:
     """Φ(x), ∇F(x) and the norm of 𝒢_λ(x) = (x − prox_{λr}(x − λ∇F(x)))/λ for λ = step."""
+    problem, x, _ = problem.in_numbers(x, "x")
     x = problem.start(x, "x")
     with problem.precision(x):
         geometry = problem.geometry(x)

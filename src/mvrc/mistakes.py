@@ -1,7 +1,7 @@
 """Mistakes in a user's functions that their traces show, and that JAX computes on without a word.
 
 An argument that is not used, an index beyond the end (which JAX moves to the end), random numbers
-of NumPy (drawn once, when the function is traced, and the same ever after).
+of NumPy (drawn once, when the function is traced, and the same ever after), a column for a vector.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Seen(NamedTuple):
     uses_first: bool  # whether the output depends on the first argument
     beyond: str  # an index out of bounds, in words; "" for none
     changes: bool  # whether another trace is another function
+    traced: bool  # whether it closes over what is being traced, as inside of jax.grad
 
 
 def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
@@ -36,6 +37,10 @@ def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
     except TypeError:  # a function that cannot be hashed is not looked at twice
         return
     name, first = call.split("(")[0], call.split("(")[1].split(",")[0].rstrip(")")
+    if seen.traced:
+        raise TypeError(
+            f"{name} uses a traced array from outside; call mvrc outside of jit, vmap and grad."
+        )
     if seen.changes:
         raise ValueError(
             f"{call} is another function at each call, as with np.random or a counter inside, and "
@@ -47,6 +52,26 @@ def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
     if not seen.uses_first:
         warnings.warn(
             f"{name} does not depend on {first}, so there is nothing to minimise through it.",
+            stacklevel=2,
+        )
+
+
+def check_column(inner: Any, x: Any, sample: Any) -> None:
+    """Warn where an x of shape (d, 1) is broadcast, as r * x is a matrix for r of shape (d,)."""
+    vector = jax.ShapeDtypeStruct(x.shape[:1], x.dtype)
+
+    def broadcasts(x: Any) -> bool:
+        try:
+            with jax.numpy_rank_promotion("raise"):
+                jax.eval_shape(lambda *a: inner(*a), x, sample)
+        except Exception:
+            return True
+        return False
+
+    if broadcasts(x) and not broadcasts(vector):
+        warnings.warn(
+            f"x has shape {x.shape}, a column, which inner broadcasts against arrays of one axis; "
+            f"give a vector, its .ravel(), unless that is meant.",
             stacklevel=2,
         )
 
@@ -71,7 +96,8 @@ def _look(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -
         uses, beyond = first_input(first, len(given), child.num_leaves)
     except TooLargeError:
         uses, beyond = True, ""
-    return Seen(uses, beyond, changes)
+    outside = any(isinstance(const, jax.core.Tracer) for const in first.consts)
+    return Seen(uses, beyond, changes, outside)
 
 
 def _text(closed: Any) -> str:

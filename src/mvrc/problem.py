@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -152,16 +153,20 @@ class Composition(eqx.Module):
         shape = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
         layout = Layout.of(shape)
         inner_sample = inputs.one_sample("inner_data", self.inner_data)
-        y = inputs.shape_of("inner(x, sample)", self.inner, shape, inner_sample)
+        hint = inputs.column_hint(shape)
+        y = inputs.shape_of("inner(x, sample)", self.inner, shape, inner_sample, hint=hint)
         inputs.check_inner(y)
         outer_sample = None
         if self.two_level:
             outer_sample = inputs.one_sample("outer_data", self.outer_data)
-            inputs.check_outer(inputs.shape_of("outer(y, sample)", self.outer, y, outer_sample))
+            value = inputs.shape_of("outer(y, sample)", self.outer, y, outer_sample, hint=hint)
         else:
-            inputs.check_outer(inputs.shape_of("outer(y)", self.outer, y))
+            value = inputs.shape_of("outer(y)", self.outer, y, hint=hint)
+        inputs.check_outer(value, hint)
         flat = Layout.of(y, layout.dtype)
         mistakes.check("inner(x, sample)", self.inner, layout.dtype, shape, inner_sample)
+        if hint:
+            mistakes.check_column(self.inner, shape, inner_sample)
         given = (y, outer_sample) if self.two_level else (y,)
         call = "outer(y, sample)" if self.two_level else "outer(y)"
         mistakes.check(call, self.outer, layout.dtype, *given)
@@ -175,6 +180,19 @@ class Composition(eqx.Module):
         if self.inner_jacobian is not None:
             self._check_jacobian(shape, inner_sample, geometry)
         return geometry
+
+    def in_numbers(self, x: Any, name: str = "x0") -> tuple[Composition, Any, Any]:
+        """The problem in the numbers of x, these numbers, and what else x has.
+
+        An equinox model has functions beside its numbers; of any other x the rest is None.
+        """
+        if not inputs.is_model(x):
+            return self, x, None
+        if self.inner_jacobian is not None:
+            raise TypeError(f"{name} is a model, for which inner_jacobian cannot be given.")
+        numbers, rest = eqx.partition(x, eqx.is_inexact_array)
+        inner = inputs.OfModel(self.inner, rest)
+        return dataclasses.replace(self, inner=inner), numbers, rest
 
     def start(self, x0: Any, name: str = "x0") -> Any:
         """The user's x0 as a pytree of NumPy arrays on which r can be applied."""
@@ -190,7 +208,7 @@ class Composition(eqx.Module):
         return measure(self, x).objective
 
     def gradient(self, x: Any) -> Any:
-        """∇F(x) for the smooth part F = f∘g, exactly, in the structure of x."""
+        """∇F(x) for the smooth part F = f∘g, exactly, in the structure of x's numbers."""
         from mvrc.metrics import measure
 
         return measure(self, x).gradient

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc import checks, inputs, methods
+from mvrc import checks, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
 from mvrc.engine import Core
 from mvrc.oracle import Counts, Geometry, add_counts
@@ -101,14 +101,8 @@ class Run:
         if checkpoint_every is not None:
             checks.whole("checkpoint_every", checkpoint_every)
         self.checkpoint_every = checkpoint_every
-        self.rest = None  # of a model, what is not numbers
-        if inputs.is_model(x0):
-            if problem.inner_jacobian is not None:
-                raise TypeError("x0 is a model, for which inner_jacobian cannot be given.")
-            x0, self.rest = eqx.partition(x0, eqx.is_inexact_array)
-            inner = inputs.OfModel(problem.inner, self.rest)
-            self.problem = problem = dataclasses.replace(problem, inner=inner)
-        self.x0 = problem.start(x0)
+        problem, x0, self.rest = problem.in_numbers(x0)
+        self.problem, self.x0 = problem, problem.start(x0)
         recipe = methods.find(method)
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
@@ -212,12 +206,23 @@ class Run:
     def _timed(self, state: State) -> State:
         return state._replace(wall_seconds=np.asarray(self._wall()))
 
-    def _overflows(self) -> bool:
-        """Whether g at x0 is infinite for one of its samples."""
-        batch = self.problem.inner_source.everything()
-        samples = batch.piece(0, min(batch.size, OVERFLOWING))
-        values = jax.vmap(self.problem.inner, (None, 0))(self.x0, samples)
-        return any(np.isinf(np.asarray(a)).any() for a in jax.tree_util.tree_leaves(values))
+    def _overflows(self) -> str:
+        """Which of the functions at x0 is +∞ for one of its samples; "" for none."""
+        problem = self.problem
+
+        def some(source: Any) -> Any:
+            batch = source.everything()
+            return batch.piece(0, min(batch.size, OVERFLOWING))
+
+        values = jax.vmap(problem.inner, (None, 0))(self.x0, some(problem.inner_source))
+        leaves = [np.asarray(a) for a in jax.tree_util.tree_leaves(values)]
+        if any(np.isposinf(a).any() for a in leaves):
+            return "inner(x, sample)"
+        y = jax.tree_util.tree_map(lambda a: a.mean(axis=0), values)
+        if not problem.two_level:
+            return "outer(y)" if np.isposinf(np.asarray(problem.outer(y))) else ""
+        outside = jax.vmap(problem.outer, (None, 0))(y, some(problem.outer_source))
+        return "outer(y, sample)" if np.isposinf(np.asarray(outside)).any() else ""
 
     def _advance(self, trail: Trail) -> tuple[Trail, Status | None]:
         """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""

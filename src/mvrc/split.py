@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mvrc import precision
+from mvrc import settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Signature(NamedTuple):
 
     treedef: Any
     leaves: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype
-    wide: bool  # whether 64-bit mode is on
+    settings: tuple[Any, ...]  # JAX's, as far as they matter
 
     def specs(self) -> Any:
         """The arguments, with shapes and dtypes in the place of arrays."""
@@ -58,7 +58,7 @@ class Signature(NamedTuple):
 def signature(arguments: Any) -> Signature:
     leaves, treedef = jax.tree_util.tree_flatten(arguments)
     shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
-    return Signature(treedef, shapes, precision.wide())
+    return Signature(treedef, shapes, settings.traced_with())
 
 
 def weakly(leaf: Any) -> Any:

@@ -128,16 +128,16 @@ def check_step(step: float, geometry: Geometry) -> None:
         )
 
 
-def check_start(row: dict[str, Any], overflows: Callable[[], bool]) -> None:
+def check_start(row: dict[str, Any], overflows: Callable[[], str]) -> None:
     """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake.
 
-    `overflows` says whether g is infinite there, and is asked only when something is wrong.
+    `overflows` says which function is infinite there, and is asked only when something is wrong.
     """
     wrong = np.isnan(row["objective"]).any() or not np.isfinite(row["gradient_mapping"]).all()
-    if wrong and overflows():
+    if wrong and (call := overflows()):
         raise ValueError(
-            "x0 gives values of inner(x, sample) that overflow, as exp of a large number does; "
-            "subtract the largest exponent first, scale the data or start nearer to 0."
+            f"x0 gives values of {call} that overflow, as exp of a large number does; subtract the "
+            f"largest exponent first, scale the data or start nearer to 0."
         )
     if np.isnan(row["objective"]).any():
         raise ValueError("x0 gives an objective of nan; start where f and g are defined.")

@@ -289,7 +289,7 @@ def _plain(value: Any) -> float | int | str | None:
 
 def _inert(cell: Any) -> Any:
     """A word that a spreadsheet does not take for a formula."""
-    risky = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@")
+    risky = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
     return f"'{cell}" if risky else cell
 
 

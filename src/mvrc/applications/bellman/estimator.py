@@ -72,6 +72,7 @@ class LinearValueFunction(Minimizer):
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
+    @checks.explain_keywords
     def __init__(
         self,
         gamma: float = 0.95,

@@ -43,6 +43,7 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         objective_, result_, n_iter_: the value reached, the `mvrc.Result`, epochs made.
     """
 
+    @checks.explain_keywords
     def __init__(
         self,
         n_components: int = 2,

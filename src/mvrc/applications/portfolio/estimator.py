@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.portfolio.problems import (
     check_returns,
@@ -122,6 +123,7 @@ class MeanVariancePortfolio(_Portfolio):
         feature_names_in_: names of the assets, when X is a DataFrame.
     """
 
+    @checks.explain_keywords
     def __init__(
         self,
         risk_aversion: float = 0.2,
@@ -161,6 +163,7 @@ class MeanSemideviationPortfolio(_Portfolio):
         method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
     """
 
+    @checks.explain_keywords
     def __init__(
         self,
         risk_aversion: float = 1.0,
@@ -208,6 +211,7 @@ class MeanCVaRPortfolio(_Portfolio):
         value_at_risk_: the threshold t, the β-quantile of the losses.
     """
 
+    @checks.explain_keywords
     def __init__(
         self,
         risk_aversion: float = 1.0,

@@ -22,6 +22,7 @@ from mvrc.solvers.passes import Evaluation, Passes
 from mvrc.solvers.penalty import Penalty
 from mvrc.solvers.solver import End, Info, Solver
 from mvrc.solvers.trust_region import TrustRegion
+from mvrc.threads import one_thread
 
 PATIENCE = 3  # trials within rounding before a run gives up; steps to infinity before it says so
 REJECTIONS = 30  # in a row, after which no step is short enough
@@ -141,6 +142,10 @@ class FullPassSolver(Solver):
     def diagonal(self, state: FullPassState) -> np.ndarray:
         """The curvature of each unknown at x."""
 
+    def kinked(self, state: FullPassState) -> bool:
+        """Whether F was seen to have kinks, where no model tells what is left."""
+        return False
+
     # The loop.
 
     def compile(self, state: FullPassState) -> None:
@@ -179,7 +184,7 @@ class FullPassSolver(Solver):
 
     def _next(self, state: FullPassState) -> FullPassState:
         """Evaluate the trial, decide, and prepare the next one."""
-        with np.errstate(all="ignore"):  # what overflows is found by its value
+        with np.errstate(all="ignore"), one_thread():  # what overflows is found by its value
             found = self.evaluate(state.trial.point)
             objective = found.value + self.penalty.value(state.trial.point)
             if np.isfinite(state.objective):
@@ -303,7 +308,7 @@ class FullPassSolver(Solver):
         if stuck or ended == STALLED:
             short = np.all(np.abs(found.step) <= self.eps**0.5 * np.abs(state.x))
             close = found.left <= CLOSE * NOISE * self.eps * state.scale
-            if not (close or short):
+            if not (close or short) or self.kinked(state):
                 return state._replace(end=STALLED)
             return state._replace(end=PLATEAU if self._flat(state, D, found) else PRECISION)
         return state

@@ -30,8 +30,11 @@ from mvrc.solvers.passes import CurvatureSample
 # Share of the gradient's change, in the norm of D⁻¹, above which a learnt model is measured anew:
 # of 0.3, 0.5 and 0.7 the one with the fewest passes on the instances of docs/comparison.md.
 SECANT_ERROR = 0.3
+KINKED = 4  # short steps in a row along which ∇²F did not foresee the gradient
+SHORT = 1e-3  # of ‖Dx‖ or √S: a step along which a smooth gradient is foreseen
 CONFIRMING = 10  # most products with the curvature of all samples before CONVERGED
-EXACT, ROUGH = 1e-10, 1e-6  # tolerances of model problems (float32: their roots)
+EXACT, ROUGH = 1e-10, 1e-3  # tolerances of model problems: undamped (float32: its root), damped
+ROUGH_STEPS = 100  # most prox of a damped one
 
 
 class Matrix(NamedTuple):
@@ -44,6 +47,7 @@ class Matrix(NamedTuple):
     age: Any  # points accepted since it was measured; −1: to be measured
     measured: Any  # how often it was
     pieces: Any  # of the samples, from which it was; of the next measurement
+    unforeseen: Any  # short steps in a row along which ∇²F did not foresee the gradient
 
 
 class NewtonSolver(FullPassSolver):
@@ -71,20 +75,30 @@ class NewtonSolver(FullPassSolver):
 
     def first_model(self, d: int) -> Matrix:
         zeros = np.zeros((d, d))
-        return Matrix(zeros, np.zeros(d), zeros, False, -1, 0, self.sample.first)
+        return Matrix(zeros, np.zeros(d), zeros, False, -1, 0, self.sample.first, 0)
 
     def learn(
         self, state: FullPassState, s: np.ndarray, y: np.ndarray, accepted: bool, ratio: float
     ) -> Matrix:
         model = state.model
-        if not accepted:
-            if model.age > 0:
-                return model._replace(age=-1)
-            return model._replace(tried=False)  # where Gauss–Newton failed ∇²F is next
         used = model.gauss_newton if model.tried else model.matrix
         D = self.metric(state.squares)
         change = float(np.linalg.norm(y / D))
         error = float(np.linalg.norm((y - used @ s) / D)) / change if change > 0 else 0.0
+        if model.age == 0 and not model.tried and not self._kinked(model):
+            far = max(float(np.linalg.norm(D * state.x)), np.sqrt(state.scale))
+            short = float(np.linalg.norm(D * s)) <= SHORT * far
+            if error > SECANT_ERROR and (short or not np.any(model.matrix)):
+                unforeseen = model.unforeseen + 1 if short else KINKED
+            else:
+                unforeseen = 0 if short else model.unforeseen
+            model = model._replace(unforeseen=unforeseen)
+        if self._kinked(model):
+            return self._learn_at_kinks(model, s, y, D)
+        if not accepted:
+            if model.age > 0:
+                return model._replace(age=-1)
+            return model._replace(tried=False)  # where Gauss–Newton failed ∇²F is next
         foreseen = error <= SECANT_ERROR and ratio >= self.region.poor and float(s @ y) > 0
         if self.lazy and foreseen:
             return model._replace(matrix=bfgs(used, s, y), tried=False, age=model.age + 1)
@@ -92,6 +106,26 @@ class NewtonSolver(FullPassSolver):
         if not foreseen and model.age == 0:  # new, and wrong all the same: from too few samples
             pieces = self.sample.most
         return model._replace(age=-1, pieces=pieces)
+
+    def kinked(self, state: FullPassState) -> bool:
+        return self._kinked(state.model)
+
+    def _kinked(self, model: Matrix) -> bool:
+        """Whether F has kinks: where it is smooth, ∇²F foresees the gradient along short steps."""
+        return bool(model.unforeseen >= KINKED)
+
+    def _learn_at_kinks(self, model: Matrix, s: np.ndarray, y: np.ndarray, D: np.ndarray) -> Matrix:
+        """BFGS from every pair, also of rejected steps: they see the kinks, ∇²F does not.
+
+        On functions with kinks it does well where nothing is proved (Lewis & Overton 2013).
+        """
+        observed, length = float(s @ y), float((D * s) @ (D * s))
+        if not observed > 0:
+            return model
+        matrix = model.matrix
+        if not float(s @ (matrix @ s)) > self.eps * observed:
+            matrix = matrix + np.diag(observed / length * D * D)
+        return model._replace(matrix=bfgs(matrix, s, y), tried=False, age=model.age + 1)
 
     def renew(self, state: FullPassState) -> FullPassState:
         model = state.model
@@ -116,7 +150,7 @@ class NewtonSolver(FullPassSolver):
         tried, form = False, np.zeros_like(matrix)
         if self.penalty.zero and solve_scaled(matrix, state.gradient, self.eps) is None:
             form, tried = self._gauss_newton(state, form)
-        new = Matrix(matrix, diagonal, form, tried, 0, model.measured + 1, pieces)
+        new = Matrix(matrix, diagonal, form, tried, 0, model.measured + 1, pieces, model.unforeseen)
         return state._replace(model=new, squares=squares)
 
     def _gauss_newton(self, state: FullPassState, nothing: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -154,7 +188,8 @@ class NewtonSolver(FullPassSolver):
         tolerance = EXACT if eps < 1e-10 else EXACT**0.5
         top = 1.01 * max(spectrum.largest, floor)
         start = state.x + state.newton if np.any(state.newton) else state.x
-        u = minimise(lambda v: B @ v, top, g, state.x, self.penalty, D, start, tolerance, B).u
+        found = minimise(lambda v: B @ v, top, g, state.x, self.penalty, D, start, tolerance, B)
+        u = found.u
         s = u - state.x
         left = -float(g @ s) - 0.5 * float(s @ (B @ s))
         left -= self.penalty.value(u) - self.penalty.value(state.x)
@@ -167,7 +202,8 @@ class NewtonSolver(FullPassSolver):
                 v = u - state.x
                 more = -float(g @ v) - 0.5 * float(v @ (H @ v))
                 left = max(left, more - self.penalty.value(u) + self.penalty.value(state.x))
-        return Assessment(max(left, 0.0), s, lowest >= -floor, lowest > floor)
+        minimum = bool(found.solved and lowest >= -floor)
+        return Assessment(max(left, 0.0), s, minimum, lowest > floor)
 
     def _lowest_with_penalty(
         self, H: np.ndarray, g: np.ndarray, x: np.ndarray, D: np.ndarray, top: float
@@ -188,6 +224,8 @@ class NewtonSolver(FullPassSolver):
         self, state: FullPassState, D: np.ndarray, found: Assessment
     ) -> tuple[FullPassState, Assessment, bool]:
         model = state.model
+        if self._kinked(model):
+            return state, found._replace(minimum=False), False
         if model.age > 0:
             return self._measure(state, model.pieces), found, True
         if not found.minimum:
@@ -271,13 +309,12 @@ class NewtonSolver(FullPassSolver):
         x, g, radius = state.x, state.gradient, state.radius
         spectrum = self._scaled(state.model.matrix, D)
         B = self._positive(state.model.matrix, D, spectrum)
-        tolerance = ROUGH if self.eps < 1e-10 else ROUGH**0.5
 
         def at(delta: float, start: np.ndarray) -> np.ndarray:
             damped = B + np.diag(delta * D * D)
             top = 1.01 * (max(spectrum.largest, np.finfo(float).tiny) + delta)
             return minimise(
-                lambda v: damped @ v, top, g, x, self.penalty, D, start, tolerance, damped
+                lambda v: damped @ v, top, g, x, self.penalty, D, start, ROUGH, damped, ROUGH_STEPS
             ).u
 
         def length(u: np.ndarray) -> float:

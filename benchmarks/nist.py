@@ -114,7 +114,9 @@ def load(name: str, folder: Path = FOLDER) -> Regression:
     """A file of the collection."""
     text = (folder / f"{name}.dat").read_text().splitlines()
     first = max(i for i, line in enumerate(text) if line.startswith("Data:"))
-    rows = np.array([[float(v) for v in line.split()] for line in text[first + 1 :] if line.strip()])
+    rows = np.array(
+        [[float(v) for v in line.split()] for line in text[first + 1 :] if line.strip()]
+    )
     values = []
     for line in text:
         if found := re.match(r"\s*b\d+ =\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)", line):

@@ -186,6 +186,8 @@ class NewtonSolver(FullPassSolver):
             return Assessment(-0.5 * float(c @ z), (spectrum.vectors @ z) / D, bool(minimum), False)
         B = self._positive(H, D, spectrum)
         tolerance = EXACT if eps < 1e-10 else EXACT**0.5
+        if self.kinked(state):
+            tolerance = ROUGH  # nothing is said of it
         top = 1.01 * max(spectrum.largest, floor)
         start = state.x + state.newton if np.any(state.newton) else state.x
         found = minimise(lambda v: B @ v, top, g, state.x, self.penalty, D, start, tolerance, B)
@@ -203,7 +205,7 @@ class NewtonSolver(FullPassSolver):
                 more = -float(g @ v) - 0.5 * float(v @ (H @ v))
                 left = max(left, more - self.penalty.value(u) + self.penalty.value(state.x))
         minimum = bool(found.solved and lowest >= -floor)
-        return Assessment(max(left, 0.0), s, minimum, lowest > floor)
+        return Assessment(max(left, 0.0), s, minimum, bool(lowest > floor))
 
     def _lowest_with_penalty(
         self, H: np.ndarray, g: np.ndarray, x: np.ndarray, D: np.ndarray, top: float

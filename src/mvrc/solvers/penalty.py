@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import jax
@@ -33,6 +35,8 @@ class Penalty:
         self._numbers, self._static = split(regularizer, layout.dtype)
         self._native = self.zero or regularizer.numpy
         self._plain = isinstance(zeros, np.ndarray) and zeros.ndim == 1
+        ends = np.cumsum([0, *(math.prod(shape) for shape in layout.shapes)])
+        self._slices = [slice(a, b) for a, b in itertools.pairwise(ends)]
 
     def value(self, x: np.ndarray) -> float:
         """r(x)."""
@@ -62,7 +66,12 @@ class Penalty:
         return np.asarray(found).astype(np.float64)
 
     def _tree(self, vector: np.ndarray) -> Any:
-        return vector if self._plain else self.layout.unflatten(vector)
+        """As `Layout.unflatten`, faster."""
+        if self._plain:
+            return vector
+        pairs = zip(self._slices, self.layout.shapes, strict=True)
+        leaves = [vector[part].reshape(shape) for part, shape in pairs]
+        return jax.tree_util.tree_unflatten(self.layout.treedef, leaves)
 
     def derivative(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
         """The derivative of the prox at w, by differences: the prox is piecewise linear, or nearly.

@@ -122,7 +122,8 @@ def policy_iteration(
         gamma: discount γ, from 0 to below 1.
         features: Φ, S × d; None is one-hot, for which the values are exact. With features that
             cannot hold the values the iteration may go round in circles.
-        evaluator: a `LinearValueFunction` with other settings; its gamma must be the same.
+        evaluator: a `LinearValueFunction` with other settings; its gamma must be the same. None is
+            one with up to 10,000 epochs.
         max_rounds: limit on evaluations.
     """
     from sklearn.base import clone

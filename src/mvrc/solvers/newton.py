@@ -182,8 +182,8 @@ class NewtonSolver(FullPassSolver):
             # |gᵢ| ≤ Dᵢ√2S.
             null = np.abs(spectrum.values) <= floor
             level = np.all(np.abs(c[null]) <= 2 * eps * np.sqrt(2 * state.scale))
-            minimum = spectrum.lowest >= -floor and level
-            return Assessment(-0.5 * float(c @ z), (spectrum.vectors @ z) / D, bool(minimum), False)
+            minimum = bool(spectrum.lowest >= -floor and level)
+            return Assessment(-0.5 * float(c @ z), (spectrum.vectors @ z) / D, minimum, False)
         B = self._positive(H, D, spectrum)
         tolerance = EXACT if eps < 1e-10 else EXACT**0.5
         if self.kinked(state):

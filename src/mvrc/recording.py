@@ -22,6 +22,7 @@ class State(NamedTuple):
     wall_seconds: np.ndarray  # the same with measuring, callbacks and saves; no compilation
     best_point: np.ndarray  # flat x with the lowest recorded objective
     best_objective: np.ndarray
+    restarts: np.ndarray  # how often the run started again, with a shorter default step
 
     @property
     def epoch(self) -> int:

@@ -32,6 +32,7 @@ from mvrc.stopping import (
     check_checkpoint,
     check_start,
     check_step,
+    risen_lanes,
 )
 
 OUTPUTS = ("last", "random", "best")
@@ -48,6 +49,7 @@ class Trail(NamedTuple):
     """How far a run is: where it stands, its rows, and the recorded states without a row yet."""
 
     state: State
+    failed: list[Row]  # of attempts at longer default steps
     rows: list[Row]
     waiting: tuple[State, ...]
     since: float  # when nothing waited last, by the clock of the wall
@@ -107,8 +109,8 @@ class Run:
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
             self.geometry: Geometry = dataclasses.replace(geometry, lanes=lanes or 1)
-            start = methods.Start(problem, self.x0)
-            self.prepared = recipe.prepare(problem, self.geometry, start)
+            self.recipe, self.start = recipe, methods.Start(problem, self.x0)
+            self.prepared = recipe.prepare(problem, self.geometry, self.start)
             if self.prepared.x0 is not None:
                 self.x0 = self.prepared.x0
             self.method = recipe if self.prepared.method is None else self.prepared.method
@@ -123,10 +125,8 @@ class Run:
                 )
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
             check_step(self.solver.step_size, self.geometry)
-            self.recorder = Recorder(
-                problem, self.geometry, self.solver, self.lanes, self._patient(), mapping_step,
-                measure_samples,
-            )  # fmt: skip
+            self.measuring = mapping_step, measure_samples
+            self.recorder = self._recorder()
             self.began = 0.0  # when the wall time was 0, by a clock that stands while we compile
             self.unsaved = ""  # why the last save failed
             self.checkpoint: Checkpoint | None = None
@@ -158,17 +158,20 @@ class Run:
     def _solve(self) -> list[Result]:
         state = self._first()
         rows: list[Any] = []
-        self.recorder.begin(state.core)
         if self.checkpoint is not None:
             state, rows = self.checkpoint.load(state, rows)
             if self.solver.draws:
                 state = state._replace(core=jax.device_put(state.core))
             # A row off the grid was the end of an earlier call, not part of this run's history.
             rows = [row for row in rows if row["epoch"] % self.record_every == 0]
+            if state.restarts:
+                self._shorten(int(state.restarts))
+        self.recorder.begin(state.core)
         if not rows:
             self.recorder.compile(state)
         self.began = time.perf_counter() - float(state.wall_seconds)
-        trail = Trail(state, rows, (), time.monotonic())
+        latest = max((i for i, row in enumerate(rows) if row["epoch"] == 0), default=0)
+        trail = Trail(state, rows[:latest], rows[latest:], (), time.monotonic())
         bar = Bar(self.progress, self.stop)
         status: Status | None = None
         with bar:
@@ -176,10 +179,12 @@ class Run:
                 if not rows:
                     trail = self._settle(trail._replace(waiting=(state,)))
                     check_start(trail.rows[0], self._overflows)
-                status = self._end(trail)
-                if status is None:  # not when a finished run is merely read back
-                    self._compile(state)
+                trail, status = self._judge(trail)
+                made_for = None
                 while status is None:
+                    if made_for is not self.solver:  # not when a finished run is merely read back
+                        self._compile(trail.state)
+                        made_for = self.solver
                     trail, status = self._advance(trail)
                     bar.update(trail.rows[-1], trail.state.epoch)
             except KeyboardInterrupt:
@@ -191,7 +196,7 @@ class Run:
                 bar.update(trail.rows[-1], trail.state.epoch)
         if trail.rows:
             self._save(trail)
-        return self._results(trail.state, trail.rows, status)
+        return self._results(trail, status)
 
     def _compile(self, state: State) -> None:
         """The programs of the run, while its clock stands."""
@@ -231,31 +236,103 @@ class Run:
         core, info = self.solver.step(state.core)
         self.began += info.compiling
         seconds = state.seconds + (time.perf_counter() - start - info.compiling)
-        if not info.finite:
-            return trail, Status.DIVERGED
         state = self._timed(state)._replace(
-            core=core, seconds=seconds, counts=state.counts + np.array(info.counts, np.int64)
+            seconds=seconds, counts=state.counts + np.array(info.counts, np.int64)
         )
+        if not info.finite:
+            return self._broken(trail, state)
+        state = state._replace(core=core)
         trail = trail._replace(state=state)
         if state.epoch % self.record_every == 0:
             trail = trail._replace(waiting=(*trail.waiting, state))
-        save = self._save_is_due(state.epoch)
-        if trail.waiting and (save or self._measuring_is_due(trail)):
+        save, status = self._save_is_due(state.epoch), self._spent(trail)
+        if trail.waiting and (save or status or self._measuring_is_due(trail)):
             trail = self._settle(trail)
-            asked = self._ask(trail.state, trail.rows)
-            status = self._end(trail) or asked
-        else:
-            status = self._spent(trail)
+            trail, status = self._judge(trail, self._ask(trail))
         if save:
             self._save(trail)
         return trail, status
+
+    def _judge(self, trail: Trail, asked: Status | None = None) -> tuple[Trail, Status | None]:
+        """Whether the run ends after its last row; or its start at a shorter default step."""
+        status = self._end(trail) or asked
+        lost = asked is None and self._lost(trail, trail.rows[-1:])[0]
+        if (
+            lost
+            and status in (None, Status.DIVERGED, Status.EPOCHS)
+            and self._may_start_again(trail)
+        ):
+            return self._start_again(trail), None
+        return trail, status
+
+    def _broken(self, trail: Trail, spent: State) -> tuple[Trail, Status | None]:
+        """After an epoch without a finite number, which has taken what `spent` says."""
+        if trail.waiting:
+            trail = self._settle(trail)
+        if not self._may_start_again(trail):
+            return trail, Status.DIVERGED
+        if not self._lost(trail, trail.rows[-1:])[0]:  # else it was lost before that epoch
+            state = trail.state._replace(counts=spent.counts, seconds=spent.seconds)
+            trail = trail._replace(state=state)
+        return self._start_again(trail), None
+
+    def _may_start_again(self, trail: Trail) -> bool:
+        """Whether a shorter step may be tried and no limit is reached but that on epochs."""
+        every = dataclasses.replace(self.stop, epochs=None)
+        return self._may_shorten(trail.state) and self._spent(trail, every) is None
+
+    def _may_shorten(self, state: State) -> bool:
+        """Whether the step is the default one, and not the shortest; the user's own is kept."""
+        by_default = bool(self.start.found) and not self.judged
+        return by_default and int(state.restarts) < methods.MOST_RESTARTS
+
+    def _start_again(self, trail: Trail) -> Trail:
+        """At x0 with a shorter default step; counts, times and the best point go on."""
+        old = trail.state
+        self._shorten(int(old.restarts) + 1)
+        state = self._first()
+        self.recorder.begin(state.core)
+        state = self._timed(state)._replace(
+            counts=state.counts + old.counts, seconds=old.seconds,
+            best_point=old.best_point, best_objective=old.best_objective,
+            restarts=old.restarts + 1,
+        )  # fmt: skip
+        failed = [*trail.failed, *trail.rows]
+        return self._settle(Trail(state, failed, [], (state,), time.monotonic()))
+
+    def _shorten(self, restarts: int) -> None:
+        """The method after so many restarts."""
+        start = self.start.again(restarts)
+        self.prepared = self.recipe.prepare(self.problem, self.geometry, start)
+        assert self.prepared.method is not None
+        self.method = self.prepared.method
+        self.solver = self._solver(self.checkpoint is not None)
+        self.recorder = self._recorder()
+
+    def _recorder(self) -> Recorder:
+        return Recorder(
+            self.problem, self.geometry, self.solver, self.lanes, self._patient(), *self.measuring
+        )
+
+    def _lost(self, trail: Trail, rows: list[Row]) -> np.ndarray:
+        """Which of some rows are beyond return in all seeds; where the step may be shortened in
+        any seed, and also those that have risen though refreshes are exact."""
+        first = (trail.rows or rows)[0]
+        if not self._may_shorten(trail.state):
+            return broken_rows(rows, first)
+        lost = [broken_lanes(row, first) for row in rows]
+        if isinstance(self.method, methods.Method) and self.method.refreshes_exactly(self.problem):
+            dtype = self.geometry.x.dtype
+            risen = [risen_lanes(row, first, dtype) for row in rows]
+            lost = [a | b for a, b in zip(lost, risen, strict=True)]
+        return np.array([bool(np.any(lanes)) for lanes in lost])
 
     def _save(self, trail: Trail) -> None:
         """A save that fails costs no result: the run goes on, and says so."""
         if self.checkpoint is None:
             return
         try:
-            self.checkpoint.save(self._timed(trail.state), trail.rows)
+            self.checkpoint.save(self._timed(trail.state), [*trail.failed, *trail.rows])
         except OSError as error:
             reason = error.strerror or type(error).__name__
             self.unsaved = (
@@ -290,20 +367,22 @@ class Run:
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
         counts = np.array(add_counts(info.counts, self.prepared.spent), np.int64)
         seconds = np.asarray(self.prepared.seconds + took)
-        return State(core, counts, seconds, seconds, best, np.full(shape, np.inf))
+        none = np.full(shape, np.inf)
+        return State(core, counts, seconds, seconds, best, none, np.asarray(0))
 
     def _settle(self, trail: Trail) -> Trail:
         """With the rows of all that waits; a run beyond return is as it was when it got there."""
         measured = self.recorder.rows(trail.waiting)
-        now, first = trail.state, (trail.rows or measured)[0]
-        lost = broken_rows(measured, first)
+        now = trail.state
+        lost = self._lost(trail, measured)
         if lost.any():
             measured = measured[: int(lost.argmax()) + 1]
             now = trail.waiting[len(measured) - 1]
         now = self._with_best(now._replace(
             best_point=trail.state.best_point, best_objective=trail.state.best_objective
         ), trail.waiting, measured)  # fmt: skip
-        return Trail(now, [*trail.rows, *measured], (), time.monotonic())
+        rows = [*trail.rows, *measured]
+        return trail._replace(state=now, rows=rows, waiting=(), since=time.monotonic())
 
     def _with_best(self, now: State, states: tuple[State, ...], measured: list[Row]) -> State:
         """`now`, knowing the best of some rows; several rows are those of a run without lanes."""
@@ -319,10 +398,10 @@ class Run:
             best_objective=np.where(better, lowest, now.best_objective),
         )
 
-    def _spent(self, trail: Trail) -> Status | None:
+    def _spent(self, trail: Trail, stop: Stop | None = None) -> Status | None:
         state = trail.state
         samples = self.recorder.counts(state).inner_values
-        return self.stop.spent(state.epoch, samples, self._wall(), self._ahead(trail))
+        return (stop or self.stop).spent(state.epoch, samples, self._wall(), self._ahead(trail))
 
     def _ahead(self, trail: Trail) -> float:
         """What another epoch would take, and after it the measuring of rows and output."""
@@ -350,10 +429,10 @@ class Run:
         small = self.stop.small(row["gradient_mapping"], first["gradient_mapping"])
         return broken, small, self.solver.stalled(state.core, self.stop.has_tolerance)
 
-    def _ask(self, state: State, rows: list[Any]) -> Status | None:
+    def _ask(self, trail: Trail) -> Status | None:
         if self.callback is None:
             return None
-        row = rows[-1]
+        state, row = trail.state, trail.rows[-1]
         info = Info(
             row["epoch"],
             self._tree(self.recorder.point(state)),
@@ -361,7 +440,7 @@ class Run:
             float(row["gradient_mapping"]),
             self.recorder.counts(state),
             row["seconds"],
-            History([_lane_row(r, None) for r in rows]),
+            History([_lane_row(r, None) for r in (*trail.failed, *trail.rows)]),
         )
         answer = self.callback(info)
         return Status.CALLBACK if answer is not None and np.any(answer) else None
@@ -370,7 +449,8 @@ class Run:
         tree = self.geometry.x.unflatten(np.asarray(flat))
         return tree if self.rest is None else eqx.combine(tree, self.rest)
 
-    def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
+    def _results(self, trail: Trail, status: Status) -> list[Result]:
+        state, rows = trail.state, trail.rows
         if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != state.epoch):
             rows = [*rows, *self.recorder.rows((state,))]
         state = _readable(state)
@@ -381,14 +461,14 @@ class Run:
         _, small, stalled = self._ends(state, rows)
         word = self.solver.end(state.core, self.stop.has_tolerance)
         for lane in [None] if self.lanes is None else range(self.lanes):
-            history = History([_lane_row(row, lane) for row in rows])
+            made = [_lane_row(row, lane) for row in (*trail.failed, *rows)]
             own = state._replace(
                 core=_at(state.core, lane),
                 best_point=_at(state.best_point, lane),
                 best_objective=_at(state.best_objective, lane),
             )
             ended = status
-            if broken_lanes(history.rows[-1], history.rows[0]):
+            if broken_lanes(made[-1], made[len(trail.failed)]):
                 ended = Status.DIVERGED
             elif status is Status.CONVERGED and not _at(small, lane) and _at(stalled, lane):
                 ended = Status.STALLED if word is None else word.status
@@ -398,14 +478,14 @@ class Run:
                     objective=float(_at(objective, lane)),
                     gradient_mapping=float(_at(mapping, lane)),
                     status=ended,
-                    message=self._message(ended, history, word),
-                    history=history,
+                    message=self._message(ended, made, word),
+                    history=History(made),
                     counts=self.recorder.counts(state),
                     seconds=float(state.seconds),
                     wall_seconds=float(state.wall_seconds),
                     step_size=self.solver.step_size,
                     state=own,
-                    notes=(*self.prepared.notes, *([self.unsaved] if self.unsaved else [])),
+                    notes=self._notes(int(state.restarts)),
                 )
             )
         return results
@@ -429,10 +509,24 @@ class Run:
             last = np.where(made, np.asarray(state.core.output.point), last)
         return np.where(use_best[..., None], state.best_point, last)
 
-    def _message(self, status: Status, history: History, word: End | None) -> str:
-        first, last = history.rows[0], history.rows[-1]
+    def _notes(self, restarts: int) -> tuple[str, ...]:
+        notes = list(self.prepared.notes)
+        if restarts:
+            times = "once, at a quarter of it"
+            if restarts > 1:
+                times = f"{restarts} times, each time at a quarter"
+            step = self.solver.step_size
+            notes.append(
+                f"The default step of {step / methods.SHORTER**restarts:.3g} was too long: the run "
+                f"started again {times}, and ended with {step:.3g}. "
+                f"Counts, seconds and history have the failed attempts, too."
+            )
+        return (*notes, self.unsaved) if self.unsaved else tuple(notes)
+
+    def _message(self, status: Status, rows: list[Row], word: End | None) -> str:
+        first, last = rows[0], rows[-1]
         if status is Status.DIVERGED:
-            best = min((r for r in history if np.isfinite(r["objective"])),
+            best = min((r for r in rows if np.isfinite(r["objective"])),
                        key=lambda r: r["objective"], default=first)  # fmt: skip
             return (
                 f"{status.value} It happened after epoch {last['epoch']}; x is the best point "

@@ -97,6 +97,18 @@ def broken_rows(rows: list[dict[str, Any]], first: dict[str, Any]) -> np.ndarray
     return broken.reshape(len(rows), -1).all(axis=1)
 
 
+def risen_lanes(row: dict[str, Any], first: dict[str, Any], dtype: Any) -> Any:
+    """Whether a row, or which of its lanes, is above the start by more than a step was to gain.
+
+    That is η‖𝒢_η(x0)‖² and rounding. With exact refreshes a step that is short enough never is.
+    """
+    objective, start = np.asarray(row["objective"]), np.asarray(first["objective"])
+    gain = first["step_size"] * first["gradient_mapping"] ** 2
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ of an infeasible start
+        rounding = float(np.finfo(dtype).eps) ** (3 / 4) * np.abs(start)
+        return np.isfinite(objective) & (objective - start > gain + rounding)
+
+
 def check_callback(callback: Any) -> None:
     if callback is None:
         return

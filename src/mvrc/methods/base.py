@@ -38,6 +38,9 @@ from mvrc.solvers.solver import Solver
 # four seeds, 0.3 with three.
 RELATIVE_EPSILON = 0.1
 
+# A run that diverges at its default step starts again at this share of it, so many times at most.
+SHORTER, MOST_RESTARTS = 0.25, 4
+
 
 @dataclasses.dataclass(frozen=True)
 class About:
@@ -59,9 +62,17 @@ class Start:
     problem: Composition
     x: Any
     spent: list[Counts] = dataclasses.field(default_factory=list)  # what was evaluated here
+    found: list[float] = dataclasses.field(default_factory=list)  # the default step, if asked for
+    restarts: int = 0  # how often it was too long
 
     def step_size(self) -> float:
-        return default_step_size(self.problem, self.x)
+        if not self.found:
+            self.found.append(default_step_size(self.problem, self.x))
+        return self.found[0] * SHORTER**self.restarts
+
+    def again(self, restarts: int) -> Start:
+        """The same after so many restarts at a shorter step."""
+        return dataclasses.replace(self, spent=[], restarts=restarts)
 
     def epsilon(self, given: float | str | None, step_size: float) -> float | None:
         """ε of the normalised step; "auto" is RELATIVE_EPSILON·‖𝒢_η(x0)‖, for a pass."""
@@ -185,6 +196,13 @@ class Method(Recipe):
         self.period = _optional("period", period)
         self.name = name
         self.notes = notes
+
+    def refreshes_exactly(self, problem: Composition) -> bool:
+        """Whether every epoch begins with the exact gradient, so that noise fades with progress."""
+        if not self.estimator.roles(problem.two_level):
+            return True  # nothing is drawn
+        finite_sum = problem.n is not None and problem.N is not None
+        return self.estimator.refreshes and finite_sum and self.refresh == Sizes()
 
     @property
     def steps(self) -> int:

@@ -264,6 +264,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None, help="of the first problem")
+    parser.add_argument("--verbose", action="store_true", help="a line for every problem")
     given = parser.parse_args()
     first = secrets.randbelow(2**31) if given.seed is None else given.seed
     print(f"{given.count} problems from seed {first} on")
@@ -274,6 +275,8 @@ def main() -> int:
         except Exception as error:
             found = [f"seed {seed} ({make(seed).words}): {type(error).__name__}: {error}"]
         wrong += bool(found)
+        if given.verbose:
+            print(f"{seed}: {make(seed).words}, {time.monotonic() - start:.0f} s", flush=True)
         for fault in found:
             print(fault, flush=True)
     print(f"{given.count - wrong} passed, {wrong} failed")

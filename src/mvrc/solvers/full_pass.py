@@ -28,6 +28,7 @@ PATIENCE = 3  # trials within rounding before a run gives up; steps to infinity 
 REJECTIONS = 30  # in a row, after which no step is short enough
 TOLERANCE = 0.75  # CONVERGED: the predicted decrease is at most eps^TOLERANCE of |Φ|
 NOISE = 4.0  # times eps and the size of the terms of Φ: what of Φ is rounding
+KINKED_PASSES, KINKED_FALL = 50, 1e-7  # at kinks: less than this share of Φ in so many is nothing
 CLOSE = 1e3  # times that noise: a predicted decrease that rounding may have made up
 
 # What a state says of its end.
@@ -70,6 +71,7 @@ class FullPassState(NamedTuple):
     runaway: Any  # good steps in a row to the boundary of a model without a minimum
     first_scale: Any
     first_decrease: Any  # −1 before there is one
+    mark: Any  # Φ at the last multiple of KINKED_PASSES
 
 
 class Assessment(NamedTuple):
@@ -160,7 +162,7 @@ class FullPassSolver(Solver):
             epoch=0, x0=x, x=x, objective=np.inf, gradient=nothing, scale=0.0, inner=self._inner,
             outer=self._inner, squares=nothing, radius=np.inf, model=self.first_model(len(x)),
             trial=trial, left=np.inf, newton=nothing, end=GOING, decision=0, level=0, rejected=0,
-            rejections=0, runaway=0, first_scale=0.0, first_decrease=-1.0,
+            rejections=0, runaway=0, first_scale=0.0, first_decrease=-1.0, mark=np.inf,
         ))  # fmt: skip
 
     def init(self, x0: Any) -> tuple[FullPassState, Info]:
@@ -173,8 +175,8 @@ class FullPassSolver(Solver):
 
     def step(self, state: FullPassState) -> tuple[FullPassState, Info]:
         self._reset()
-        state = self._next(jax.tree_util.tree_map(_plain, state)._replace(end=GOING))
-        state = state._replace(epoch=state.epoch + 1)
+        state = jax.tree_util.tree_map(_plain, state)
+        state = self._next(state._replace(end=GOING, epoch=state.epoch + 1))
         finite = state.end != NOT_FINITE
         return _arrays(state), Info(self._counts, finite, self.passes.compiling)
 
@@ -277,6 +279,8 @@ class FullPassSolver(Solver):
     def _prepare(self, state: FullPassState) -> FullPassState:
         """Model, assessment and next trial at x; or the end."""
         ended = self._limits(state)
+        if state.epoch % KINKED_PASSES == 0:
+            state = state._replace(mark=state.objective)
         if ended is not None and ended != STALLED:
             return state._replace(end=ended)
         for _ in range(3):  # a model that was learnt is measured before anything is said of it
@@ -321,6 +325,10 @@ class FullPassSolver(Solver):
             return UNBOUNDED
         if state.level >= PATIENCE or state.rejected >= REJECTIONS:
             return STALLED
+        if state.epoch % KINKED_PASSES == 0 and self.kinked(state):
+            fallen = state.mark - state.objective
+            if fallen <= KINKED_FALL * abs(state.objective):
+                return STALLED
         return None
 
     def _nothing_left(self, state: FullPassState, found: Assessment) -> bool:
@@ -417,8 +425,8 @@ class FullPassSolver(Solver):
         predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
         sentences = {
             CONVERGED: f"With curvature measured at this point {predicted}.",
-            PLATEAU: "Along an unknown there is neither slope nor curvature any more: the objective "
-            "is flat there, and lower elsewhere if at all (or a kink hides its slope, as |t| at 0).",
+            PLATEAU: "Along an unknown there is neither slope nor curvature any more: Φ is flat "
+            "there, and lower elsewhere if at all (or a kink hides its slope, as |t| does at 0).",
             PRECISION: f"Steps change Φ by less than its rounding, about "
             f"{NOISE * self.eps * float(state.scale):.2g}.",
             STALLED: f"Every step is rejected although {predicted}: f or g may have a kink here "

@@ -34,7 +34,7 @@ KINKED = 4  # short steps in a row along which ∇²F did not foresee the gradie
 SHORT = 1e-3  # of ‖Dx‖ or √S: a step along which a smooth gradient is foreseen
 CONFIRMING = 10  # most products with the curvature of all samples before CONVERGED
 EXACT, ROUGH = 1e-10, 1e-3  # tolerances of model problems: undamped (float32: its root), damped
-ROUGH_STEPS = 100  # most prox of a damped one
+ROUGH_STEPS = 40  # most prox of a damped one
 
 
 class Matrix(NamedTuple):
@@ -324,7 +324,7 @@ class NewtonSolver(FullPassSolver):
 
         u, delta = x + found.step, 0.0
         if length(u) > 1.1 * radius:
-            u, delta = damp(at, length, u, radius)
+            u, delta = damp(at, length, u, radius, float(np.linalg.norm(g / D)))
         s = u - x
         return self.trial_at(state, u, D, float(s @ (B @ s)), delta, delta > 0)
 
@@ -344,22 +344,29 @@ class NewtonSolver(FullPassSolver):
         return D[:, None] * (fixed @ spectrum.vectors.T) * D[None, :]
 
 
-def damp(at: Any, length: Any, u: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
-    """u(δ) with a length of about the radius, by bisection on log δ."""
-    low, high = 0.0, max(1e-3, length(u) / radius)
-    for _ in range(60):
-        v = at(high, u)
-        if length(v) <= radius:
-            break
-        low, high = high, 8 * high
-    u = v
-    for _ in range(12):
-        if length(u) >= 0.75 * radius or high <= 1.2 * low:
-            break
-        middle = float(np.sqrt(max(low, 1e-4 * high) * high))
-        v = at(middle, u)
-        if length(v) > 1.1 * radius:
-            low = middle
+def damp(
+    at: Any, length: Any, u: np.ndarray, radius: float, slope: float
+) -> tuple[np.ndarray, float]:
+    """u(δ) with a length of 0.7 to 1.1 times the radius.
+
+    From δ = ‖D⁻¹∇F‖/radius, which is too long at most because of r, by factors of 8, then by
+    bisection on log δ. `u` is u(0), which is too long.
+    """
+    low, high, delta = 0.0, np.inf, max(slope / radius, np.finfo(float).tiny)
+    found = u
+    for _ in range(40):
+        u = at(delta, u)
+        size = length(u)
+        if size > 1.1 * radius:
+            low = delta
         else:
-            high, u = middle, v
-    return u, high
+            found, high = u, delta
+            if size >= 0.7 * radius:
+                break
+        if high < np.inf and low > 0:
+            if high <= 1.2 * low:
+                break
+            delta = float(np.sqrt(low * high))
+        else:
+            delta = 8 * delta if high == np.inf else delta / 8
+    return found, delta if high == np.inf else high

@@ -196,7 +196,8 @@ class SecantSolver(FullPassSolver):
                     top = 1.01 * (spectrum.largest + delta)
                     return self._minimise(state, apply, top, D, start, ROUGH)
 
-                u, delta = damp(at, lambda u: float(np.linalg.norm(D * (u - x))), u, radius)
+                slope = float(np.linalg.norm(state.gradient / D))
+                u, delta = damp(at, lambda u: float(np.linalg.norm(D * (u - x))), u, radius, slope)
         s = u - x
         bend = float(s @ self._operator(spectrum, D)(s))
         return self.trial_at(state, u, D, bend, delta, delta > 0)

@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
 
-.PHONY: help demo test test-all bench bench-full bench-auto docs lint clean
+.PHONY: help demo test test-all bench bench-full bench-auto fuzz docs lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,10 @@ bench-auto: .venv/.bench  ## Auto against tuned methods and other solvers, in an
 	$(BIN)/python -m benchmarks.auto
 	$(BIN)/python -m benchmarks.solvers
 	$(BIN)/python -m benchmarks.comparison
+	$(BIN)/python -m benchmarks.nist
+
+fuzz: .venv/.test  ## a thousand random problems, with fresh seeds
+	$(BIN)/python -m tests.fuzz
 
 docs: .venv/.docs  ## build site/ from docs/
 	$(BIN)/python -c "from mvrc.methods.table import write; write('docs/methods.md')"

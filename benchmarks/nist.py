@@ -8,7 +8,9 @@ parameters (float32: 1e-3), and false when a run says CONVERGED of one that is n
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.optimize
 
 import mvrc
+from benchmarks import machine
+from benchmarks.child import ROOT
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "nist"
+RESULTS, PAGE, MARK = ROOT / "benchmarks" / "nist.json", ROOT / "docs" / "auto.md", "<!-- nist -->"
 ABOVE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-3}
 
 
@@ -129,3 +135,111 @@ def load(name: str, folder: Path = FOLDER) -> Regression:
 
 def available() -> bool:
     return FOLDER.is_dir()
+
+
+def table(
+    dtype: Any = np.float64, others: bool = True, scaled: bool = False
+) -> list[dict[str, Any]]:
+    """All 54 runs: `Auto`, and SciPy's Levenberg–Marquardt and L-BFGS-B beside it."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for name in MODELS:
+        case = load(name)
+        for number, start in enumerate(case.starts, start=1):
+            scale = 10 ** rng.uniform(-6, 6, len(start)) if scaled else np.ones(len(start))
+            row: dict[str, Any] = {
+                "name": name,
+                "start": number,
+                "auto": _auto(case, start, dtype, scale),
+            }
+            if others:
+                row |= {"lm": _lm(case, start), "l-bfgs": _lbfgs(case, start)}
+            rows.append(row)
+    return rows
+
+
+def _auto(case: Regression, start: np.ndarray, dtype: Any, scale: np.ndarray) -> dict[str, Any]:
+    result = mvrc.minimize(case.problem(dtype, scale), (start / scale).astype(dtype))
+    right = case.right(np.asarray(result.x, float) * scale, dtype)
+    said = result.status is mvrc.Status.CONVERGED
+    return {
+        "right": right, "false": said and not right, "status": result.status.name,
+        "passes": result.counts.inner_values / len(case.y),
+    }  # fmt: skip
+
+
+def _functions(case: Regression) -> tuple[Any, Any]:
+    with jax.enable_x64(True):
+        rows = jnp.asarray(case.x).T if case.x.ndim == 2 else jnp.asarray(case.x)
+        each = jax.jit(lambda b: case.residual(b, case.y, rows))
+        slopes = jax.jit(jax.jacfwd(lambda b: case.residual(b, case.y, rows)))
+        return each, slopes
+
+
+def _lm(case: Regression, start: np.ndarray) -> dict[str, Any]:
+    each, slopes = _functions(case)
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        try:
+            ended = scipy.optimize.least_squares(
+                lambda b: np.asarray(each(b)), start, lambda b: np.asarray(slopes(b)), method="lm"
+            )
+        except ValueError:  # residuals that are not finite
+            return {"right": False, "passes": None}
+    return {"right": case.right(ended.x), "passes": ended.nfev}
+
+
+def _lbfgs(case: Regression, start: np.ndarray) -> dict[str, Any]:
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        each, _ = _functions(case)
+        both = jax.jit(jax.value_and_grad(lambda b: jnp.mean(each(b) ** 2)))
+        ended = scipy.optimize.minimize(
+            lambda b: tuple(np.asarray(a, float) for a in both(b)), start, jac=True,
+            method="L-BFGS-B", options={"maxiter": 10_000, "maxfun": 10_000, "ftol": 0, "gtol": 0},
+        )  # fmt: skip
+    return {"right": case.right(ended.x), "passes": ended.nfev}
+
+
+def main() -> None:
+    """`python -m benchmarks.nist`: writes benchmarks/nist.json and the table of docs/auto.md."""
+    start = time.perf_counter()
+    found = {
+        "float64": table(), "other units": table(others=False, scaled=True),
+        "float32": table(np.float32, others=False),
+    }  # fmt: skip
+    facts = machine.facts() | {"minutes": (time.perf_counter() - start) / 60}
+    RESULTS.write_text(json.dumps({"machine": facts, "runs": found}, indent=1) + "\n")
+    text = PAGE.read_text()
+    before, after = text.split(MARK)[0], text.split(MARK)[-1]
+    PAGE.write_text(before + MARK + "\n" + markdown(found) + "\n" + MARK + after)
+    print(markdown(found))
+
+
+def markdown(found: dict[str, list[dict[str, Any]]]) -> str:
+    """The outcome, a row for each solver."""
+    rows = [
+        "| solver | right | false `CONVERGED` | passes, median of those right |",
+        "|---|---|---|---|",
+    ]
+
+    def line(name: str, runs: list[dict[str, Any]]) -> str:
+        good = [run["passes"] for run in runs if run["right"]]
+        wrong = sum(run.get("false", False) for run in runs)
+        said = str(wrong) if "false" in runs[0] else "–"
+        return f"| {name} | {len(good)} of {len(runs)} | {said} | {np.median(good):.1f} |"
+
+    wide = found["float64"]
+    rows.append(line("`Auto`", [row["auto"] for row in wide]))
+    rows.append(
+        line(
+            "`Auto`, every unknown in a random unit, 10^±6",
+            [row["auto"] for row in found["other units"]],
+        )
+    )
+    rows.append(line("`Auto`, float32", [row["auto"] for row in found["float32"]]))
+    rows.append(line('SciPy, `least_squares(method="lm")`', [row["lm"] for row in wide]))
+    rows.append(line("SciPy, L-BFGS-B on the mean", [row["l-bfgs"] for row in wide]))
+    return "\n".join(["", *rows, ""])
+
+
+if __name__ == "__main__":
+    main()

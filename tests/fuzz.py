@@ -189,6 +189,9 @@ def _gains(case: Case, result: mvrc.Result) -> list[str]:
     """What other methods gain from the answer, in float64, beyond the tolerance."""
     wide = case.problem(np.float64)
     x = np.asarray(result.x, np.float64)
+    if not np.isfinite(wide.objective(x)):  # feasible in float32 only
+        with jax.enable_x64(True):
+            x = np.asarray(case.penalty.prox(x, 1.0))
     first = wide.objective(x)
     allowed = SLACK * _tolerance(result, case.x0.dtype)
     with jax.enable_x64(True):
@@ -224,20 +227,19 @@ def _gains(case: Case, result: mvrc.Result) -> list[str]:
 
 def _proximal(penalty: Any, value: Any, gradient: Any, x: np.ndarray, steps: int = 300) -> float:
     """Proximal gradient steps with backtracking; the lowest Φ."""
-    step, best = 1.0, float(value(x)) + float(penalty.value(x))
-    if not np.isfinite(best):
-        x = np.asarray(penalty.prox(x, 1.0))
-        best = float(value(x)) + float(penalty.value(x))
+    prox = jax.jit(lambda x, step: penalty.prox(x, step))  # a bound method has no hash
+    extra = jax.jit(lambda x: penalty.value(x))
+    step, best = 1.0, float(value(x)) + float(extra(x))
     for _ in range(steps):
         f, g = float(value(x)), np.asarray(gradient(x))
         while step > 1e-30:
-            u = np.asarray(penalty.prox(x - step * g, step))
+            u = np.asarray(prox(x - step * g, step))
             s = u - x
             if float(value(u)) <= f + g @ s + s @ s / (2 * step):
                 break
             step /= 2
         x, step = u, 1.5 * step
-        best = min(best, float(value(x)) + float(penalty.value(x)))
+        best = min(best, float(value(x)) + float(extra(x)))
     return best
 
 

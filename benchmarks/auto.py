@@ -152,13 +152,13 @@ def one(instance: Instance, method: Any, most: float) -> dict[str, Any]:
 def _looked(result: mvrc.Result, n: int, d: int) -> float:
     """Samples from which `Auto` measured the curvature, from what it spent on Jacobians alone.
 
-    A look is a Jacobian of all samples and d columns of some; a pass has as many of both.
+    A measurement is a Jacobian of all samples and d columns of some; a pass has as many of both.
     """
-    log = getattr(result.state.core.scheme, "log", None)
-    if log is None:
+    measured = getattr(getattr(result.state.core, "model", None), "measured", None)
+    if measured is None:
         return 0.0
     alone = result.counts.inner_jacobians - result.counts.inner_values
-    return (alone - int(log.looks) * n) / d
+    return max(alone - int(measured) * n, 0) / d
 
 
 def recipe(name: str, instance: Instance, step: float) -> Any:

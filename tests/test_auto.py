@@ -19,7 +19,7 @@ from mvrc.applications import (
 )
 from mvrc.applications.portfolio import exact_mean_variance
 from mvrc.datasets import random_mdp
-from mvrc.schemes.judging import DECISIONS
+from mvrc.result import DECISIONS
 
 N, D = 300, 6
 ENDS = (mvrc.Status.CONVERGED, mvrc.Status.PRECISION)
@@ -229,9 +229,9 @@ def test_a_rise_is_taken_back_and_explained() -> None:
     rng = np.random.default_rng(1)
     result = mvrc.minimize(FAMILIES["quartic"](rng), far(rng))
     decisions, objective = result.history["decision"], result.history["objective"]
-    assert "went back, shorter steps" in decisions
+    assert "rejected, shorter steps" in decisions
     assert np.all(np.diff(objective) <= 1e-12 * np.abs(objective[:-1]))
-    assert "the run went back to the last good point" in result.explain()
+    assert "the point was rejected" in result.explain()
 
 
 def test_a_step_into_nowhere_is_taken_back() -> None:
@@ -347,7 +347,7 @@ def test_what_is_wrong_is_said() -> None:
     with pytest.raises(ValueError, match="steps must be 'auto' or 'newton' or 'secant'"):
         mvrc.Auto("best")
     wide = mvrc.Composition(lambda x, s: x * s, lambda y: jnp.sum(y**2), np.ones((9, 300)))
-    with pytest.raises(ValueError, match="too dear to be measured"):
+    with pytest.raises(ValueError, match="too expensive to measure"):
         mvrc.minimize(wide, np.ones(300), mvrc.Auto("newton"))
 
 

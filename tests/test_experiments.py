@@ -51,11 +51,11 @@ def test_the_spec_is_the_papers():
     for name, eta, n in (("portfolio-30", 1e-3, 24_452), ("portfolio-38", 1e-4, 10_000)):
         e = PAPER[name]
         assert (e.step_size, e.batch_size, e.steps(n)) == (eta, 256, -(-n // 256))
-        assert e.asc_pg == {"step_size": 1e-4, "average": 1.0}
+        assert e.asc_pg == spec.AscPg(step_size=1e-4, average=1.0)
     e = PAPER["spam"]
     sizes = (e.step_size, e.batch_size, e.outer_batch_size, e.steps(5000))
     assert sizes == (0.004, 70, 10, 140)
-    assert e.asc_pg == {"step_size": 0.004, "average": 2.0}
+    assert e.asc_pg == spec.AscPg(step_size=0.004, average=2.0)
     assert all(e.seeds == 10 for e in PAPER.values())
     names = {"mvrc-constant", "mvrc-decay-restart", "civr", "vrsc-pg", "katyusha", "asc-pg"}
     assert all({m.id for m in e.methods} == names for e in PAPER.values())
@@ -108,8 +108,10 @@ def test_wrong_specs(tmp_path):
     with pytest.raises(ValueError, match="only must be .* not 'portfolio-40'"):
         spec.choose(PAPER, "portfolio-40")
     file = tmp_path / "mine.toml"
-    file.write_text('[experiments.a]\nepoch = 3\n')  # fmt: skip
-    with pytest.raises(ValueError, match="experiment 'a' has no field 'epoch' .*'epochs'"):
+    file.write_text(
+        '[methods.a]\nlabel = "A"\nrecipe = "civr"\n[experiments.a]\nepoch = 3\n', "utf-8"
+    )
+    with pytest.raises(ValueError, match="mine.toml: experiments.a has no key 'epoch' .*'epochs'"):
         spec.load(file)
 
 
@@ -123,7 +125,7 @@ def test_the_spec_of_the_page_is_one(tmp_path):
     file.write_text(
         file.read_text("utf-8").replace('recipe = "civr"', 'recipe = "asc-pg"'), "utf-8"
     )
-    with pytest.raises(ValueError, match="experiment 'mine' runs ASC-PG and needs asc_pg"):
+    with pytest.raises(ValueError, match="experiments.mine runs ASC-PG and needs asc_pg"):
         spec.load(file)
 
 

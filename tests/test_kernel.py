@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc import engine, kernel, oracle
+from mvrc import cache, engine, kernel, oracle
 from mvrc.sampling import Gathered, _block_starts, _some_of_an_order
 
 RNG = np.random.default_rng(0)
@@ -41,9 +41,9 @@ METHOD = mvrc.MVRC(step_size=0.01, batch_size=16, period=7)
 
 @pytest.fixture(autouse=True)
 def compile_anew():
-    engine._compile.cache_clear()
+    cache.clear()
     yield
-    engine._compile.cache_clear()
+    cache.clear()
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def solve(inner=moments, **options):
 def without_kernel(monkeypatch, inner):
     with monkeypatch.context() as patch:
         patch.setattr(kernel, "_fits", lambda jaxpr: False)
-        engine._compile.cache_clear()
+        cache.clear()
         result = solve(inner)
-    engine._compile.cache_clear()
+    cache.clear()
     return result
 
 
@@ -153,7 +153,7 @@ def test_large_batches_and_many_seeds_are_tasks(marked, monkeypatch):
     solve()
     assert not marked
     monkeypatch.setattr(kernel, "MOST", 16 * 6 * 8)
-    engine._compile.cache_clear()
+    cache.clear()
     solve()
     assert marked
 
@@ -191,7 +191,7 @@ def test_a_batch_wider_than_a_piece(monkeypatch):
     result = solve()
     assert set(lengths) == {8}
     monkeypatch.undo()
-    engine._compile.cache_clear()
+    cache.clear()
     np.testing.assert_allclose(result.x, solve().x, rtol=1e-12, atol=1e-14)
 
 

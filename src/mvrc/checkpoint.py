@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import json
 import os
@@ -18,11 +17,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc import checks, settings
+from mvrc import cache, checks, settings
 from mvrc.operators import LinearOperator
 from mvrc.oracle import Geometry
 from mvrc.result import COLUMNS
 from mvrc.sampling import Stream
+from mvrc.split import strongly, weakly
 
 _FILE = "state.npz"
 _RANDOM = ("jax_threefry_partitionable",)  # which random numbers
@@ -199,15 +199,15 @@ def _function(function: Any, *args: Any) -> str:
     """Hash of the computation that a function does on such arguments."""
     leaves, treedef = jax.tree_util.tree_flatten(args)
     try:
-        return _known_function(function, treedef, tuple(leaves), settings.traced_with())
+        return _known_function(weakly(function), treedef, tuple(leaves), settings.traced_with())
     except TypeError:  # not hashable: a module with arrays
         return _traced(function, args)
 
 
-@functools.lru_cache(maxsize=256)
+@cache.remember
 def _known_function(function: Any, treedef: Any, specs: Any, settings: Any) -> str:
     """The same once for all runs: as a compiled program, it is that of the first call."""
-    return _traced(function, jax.tree_util.tree_unflatten(treedef, specs))
+    return _traced(strongly(function), jax.tree_util.tree_unflatten(treedef, specs))
 
 
 def _traced(function: Any, args: Any) -> str:

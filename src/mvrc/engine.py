@@ -7,7 +7,6 @@ epochs changes nothing.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
-from mvrc import kernel
+from mvrc import cache, kernel
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.sampling import Samples, Sizes, key_bits
 from mvrc.split import Signature, Static, join, signature, split
@@ -197,7 +196,7 @@ def compile_epoch(
     return Epoch(run, counts)
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _compile(
     static: Static, geometry: Geometry, lanes: int | None, spend: bool, signature: Signature
 ) -> tuple[Any, Counts]:
@@ -227,7 +226,7 @@ def _compile(
     return executable, traced[-1]
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _compile_first(
     static: Static, geometry: Geometry, lanes: int | None, random: bool, signature: Signature
 ) -> tuple[Any, Counts]:
@@ -246,7 +245,7 @@ def _compile_first(
     return jax.jit(first).lower(*signature.specs()).compile(), traced[-1]
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _first_shapes(static: Static, geometry: Geometry, random: bool, signature: Signature) -> Core:
     """Shapes and dtypes of the state that `start_core` gives."""
 

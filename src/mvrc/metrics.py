@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc import cache
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
+from mvrc.regularizers import Zero
+from mvrc.regularizers.base import namespace
 from mvrc.split import Signature, Static, join, signature, split
 
 # The samples are read once for all points: sixteen took four times as long as one.
 BLOCK = 16
+VISIBLE = 64  # roundings of x, so that a move is known to 2 %
 ROOM = 2**25  # numbers that a block may hold at most, 256 MiB in float64
 
 
@@ -69,6 +72,37 @@ class Measuring:
         return self.compile(x)(self._numbers, x, self._step)
 
 
+def gradient_mapping(x: Any, v: Any, step: Any, prox: Any, while_loop: Any) -> Any:
+    """𝒢_λ(x) = (x − prox_{λr}(x − λv))/λ for λ = step, v = ∇F(x); for NumPy and for JAX.
+
+    A coordinate whose move is less than `VISIBLE` roundings of x is lost in x − λv. It is taken
+    from the smallest λ·16ᵏ where the move can be seen, and is 0 where none can up to λ‖v‖ = ‖x‖:
+    |𝒢_λ| falls with λ, and vanishes for one λ where it does for all, so that what is measured is
+    never too large, and is 0 only at a stationary point.
+    """
+    xp = namespace(x)
+    least = VISIBLE * float(np.finfo(x.dtype).eps) * abs(x)
+    size, slope = xp.linalg.norm(x), xp.linalg.norm(v)
+
+    def at(step: Any) -> tuple[Any, Any]:
+        moved = x - prox(x - step * v, step)
+        return moved / step, abs(moved) >= least
+
+    def hidden(carry: Any) -> Any:
+        step, _, seen = carry
+        return ~xp.all(seen) & (step * slope < size) & xp.isfinite(step)
+
+    def longer(carry: Any) -> Any:
+        step, mapping, seen = carry
+        step = step * 16
+        new, now = at(step)
+        return step, xp.where(seen, mapping, new), seen | now
+
+    first, seen = at(step)
+    _, mapping, seen = while_loop(hidden, longer, (step, first, seen))
+    return xp.where(seen, mapping, 0)
+
+
 def block_size(problem: Composition, geometry: Geometry, core: Any, most: int | None = None) -> int:
     """How many points of a run with such a state are measured together: `BLOCK` or 1.
 
@@ -83,30 +117,32 @@ def block_size(problem: Composition, geometry: Geometry, core: Any, most: int | 
     return BLOCK if BLOCK * max(passed, kept) <= ROOM else 1
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _compile(
     static: Static, geometry: Geometry, points: str, most: int | None, signature: Signature
 ) -> Any:
-    def measured(numbers: Any, x: Vector, step: Any) -> tuple[Any, Any, Any]:
-        return _measure(join(numbers, static), geometry, points, most, x, step)
-
-    return jax.jit(measured).lower(*signature.specs()).compile()
-
-
-def _measure(
-    problem: Composition, geometry: Geometry, points: str, most: int | None, x: Vector, step: Any
-) -> tuple[Any, Any, Any]:
-    def one(x: Vector) -> tuple[Any, Any, Any]:
+    def one(problem: Composition, x: Vector, step: Any) -> tuple[Any, Any, Any]:
         oracle = Oracle(problem, geometry, {})
         everything, outside = oracle.everything(most)
         inner, pull = oracle.values_and_pullback(x, everything)
         gradient = pull(oracle.outer_gradient(inner, outside))
         penalty = problem.regularizer.value(geometry.x.unflatten(x))
         objective = oracle.outer_value(inner, outside) + penalty
-        moved = geometry.x.unflatten(x - step * gradient)
-        mapping = (x - geometry.x.flatten(problem.regularizer.prox(moved, step))) / step
+        if isinstance(problem.regularizer, Zero):
+            return objective, jnp.linalg.norm(gradient), gradient
+
+        def prox(point: Vector, step: Any) -> Vector:
+            tree = geometry.x.unflatten(point)
+            return geometry.x.flatten(problem.regularizer.prox(tree, step))
+
+        mapping = gradient_mapping(x, gradient, step, prox, jax.lax.while_loop)
         return objective, jnp.linalg.norm(mapping), gradient
 
-    if points == "one":
-        return one(x)
-    return jax.vmap(one)(x) if points == "together" else jax.lax.map(one, x)
+    def measured(numbers: Any, x: Vector, step: Any) -> tuple[Any, Any, Any]:
+        problem = join(numbers, static)
+        at = lambda x: one(problem, x, step)  # noqa: E731
+        if points == "one":
+            return at(x)
+        return jax.vmap(at)(x) if points == "together" else jax.lax.map(at, x)
+
+    return jax.jit(measured).lower(*signature.specs()).compile()

@@ -6,7 +6,6 @@ of NumPy (drawn once, when the function is traced, and the same ever after), a c
 
 from __future__ import annotations
 
-import functools
 import re
 import warnings
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mvrc import precision
+from mvrc import cache, precision
 from mvrc.dependence import TooLargeError, first_input
 from mvrc.split import Static, join, split
 from mvrc.structure import specs
@@ -77,7 +76,7 @@ def check_column(inner: Any, x: Any, sample: Any) -> None:
         )
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def _look(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -> Seen:
     given = [jax.ShapeDtypeStruct(*spec) for spec in numbers]
     arguments = [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]

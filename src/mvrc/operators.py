@@ -12,7 +12,8 @@ import numpy as np
 
 from mvrc import checks, precision
 from mvrc.regularizers import Regularizer
-from mvrc.regularizers.base import shapes
+from mvrc.regularizers.base import one_step, shapes
+from mvrc.split import join, split
 
 _ITERATIONS = 5000  # most steps of the numeric prox
 
@@ -42,7 +43,10 @@ class LinearOperator(eqx.Module):
             if size is not None and size != self.size:
                 raise ValueError(f"size is {size} but the matrix has {self.size} columns.")
         with precision.follow(self.matrix):
-            self.norm_squared = 1.01 * float(jax.jit(_norm_squared)(self))
+            # By its numbers: JAX never forgets the structure of an argument, with A's functions.
+            numbers, static = split(self, np.float32)
+            norm = jax.jit(lambda numbers: _norm_squared(join(numbers, static)))(numbers)
+            self.norm_squared = 1.01 * float(norm)
 
     def apply(self, x: Any) -> Any:
         """Ax."""
@@ -91,6 +95,7 @@ class Composed(Regularizer):
         w = x − step·Aᵀu with u minimising (step/2)‖Aᵀu‖² − uᵀAx + r*(u).
         """
         operator, eps = self.operator, jnp.finfo(x.dtype).eps
+        step = one_step(step)
         rate = 1 / (step * operator.norm_squared)
         image = operator.apply(x)
 

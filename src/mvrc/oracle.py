@@ -48,6 +48,11 @@ class Counts(NamedTuple):
     prox: Any = 0
 
 
+def add_counts(*counts: Counts) -> Counts:
+    """The sum, field by field."""
+    return Counts(*(sum(column) for column in zip(Counts(), *counts, strict=True)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Geometry:
     """Layouts of x and y, the elements of one sample, the structure of g'; hashable, static."""
@@ -259,6 +264,22 @@ class Oracle:
         value = self.problem.regularizer.value(self.geometry.x.unflatten(point))
         return jnp.asarray(value).astype(point.dtype)
 
+    def sizes(self, point: Vector, batch: Samples) -> Vector:
+        """The mean of |gᵢ(point)|; not counted, as it is only measured."""
+
+        def part(samples: Any) -> Vector:
+            return jnp.sum(jnp.abs(jax.vmap(self._inner, (None, 0))(point, samples)), axis=0)
+
+        return _sum(batch, part, self.geometry.inner_rows(False)) / batch.size
+
+    def outer_size(self, y: Vector, batch: Samples | None) -> Float[Array, ""]:
+        """The mean of |fₖ(y)|; not counted, as it is only measured."""
+        if batch is None:
+            return jnp.abs(self._outer_sum(y, None))
+        rows = self.geometry.outer_rows()
+        part = lambda s: jnp.sum(jnp.abs(self.each_value(y, s)))  # noqa: E731
+        return _sum(batch, part, rows) / batch.size
+
     def hessian(
         self,
         point: Vector,
@@ -267,8 +288,8 @@ class Oracle:
         batches: tuple[Samples, Samples | None],
         piece: Callable[[Any], Samples],
         pieces: Any,
-    ) -> Float[Array, "d d"]:
-        """Jᵀ∇²f_B(y)J + the mean of ∇²⟨∇f_B(y), gᵢ⟩, with y = g(point) and ∇f_B(y) as given.
+    ) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
+        """Jᵀ∇²f_B(y)J and the mean of ∇²⟨∇f_B(y), gᵢ⟩, with y = g(point) and ∇f_B(y) as given.
 
         J is that of the batch, as a valley of f ∘ g lies where J says; the mean is that of the
         first `pieces` pieces, a number that may be traced.
@@ -276,10 +297,7 @@ class Oracle:
         everything, outer = batches
         jacobian = self.geometry.jacobian.expand(self.jacobian(point, everything))
 
-        def bend_outside(column: Vector) -> Vector:
-            return jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (column,))[1]
-
-        def bend_inside(samples: Any) -> Float[Array, "d d"]:
+        def inside_of(samples: Any) -> Float[Array, "d d"]:
             pull = jax.grad(lambda x: jnp.vdot(slope, self._inner_sum(x, samples)))
             along = lambda e: jax.jvp(pull, (point,), (e,))[1]  # noqa: E731
             return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
@@ -287,12 +305,54 @@ class Oracle:
         rows = max(1, self.geometry.inner_rows(False) // point.size)
 
         def add(i: Any, total: Any) -> Any:
-            return total + _sum(piece(i), bend_inside, rows)
+            return total + _sum(piece(i), inside_of, rows)
 
         zeros = jnp.zeros((point.size, point.size), point.dtype)
         inside = jax.lax.fori_loop(0, pieces, add, zeros) / (piece(0).size * pieces)
-        whole = jax.lax.map(bend_outside, jacobian.T, batch_size=8) @ jacobian + inside
-        return (whole + whole.T) / 2
+        return self._outer_curvature(inner, outer, jacobian), inside
+
+    def gauss_newton(
+        self, point: Vector, inner: Vector, slope: Vector, batches: tuple[Samples, Samples | None]
+    ) -> Float[Array, "d d"]:
+        """Jᵀ∇²f_B(y)J + Σₖ ∂ₖf_B(y)·E[∇gₖ∇gₖᵀ/2gₖ]; not a number where a gₖ or ∂ₖf is negative."""
+        everything, outer = batches
+        jacobian_of = jax.jacrev if self.geometry.y.size <= point.size else jax.jacfwd
+
+        def part(samples: Any) -> tuple[Any, Any, Any]:
+            values = jax.vmap(self._inner, (None, 0))(point, samples)
+            each = jax.vmap(jacobian_of(self._inner), (None, 0))(point, samples)
+            weights = slope / (2 * jnp.where(values > 0, values, jnp.inf))
+            square = jnp.einsum("npi,np,npj->ij", each, weights, each)
+            return square, jnp.sum(each, axis=0), jnp.sum(values < 0, axis=0)
+
+        rows = max(1, self.geometry.inner_rows(False) // (point.size * self.geometry.y.size))
+        square, jacobian, negative = _sum(everything, part, rows)
+        self._count(inner_jacobians=2 * everything.size)
+        jacobian = jacobian / everything.size
+        whole = self._outer_curvature(inner, outer, jacobian) + square / everything.size
+        fits = jnp.all((negative == 0) | (slope == 0)) & jnp.all(slope >= 0)
+        return jnp.where(fits, (whole + whole.T) / 2, jnp.nan)
+
+    def hessian_product(
+        self, point: Vector, inner: Vector, slope: Vector,
+        batches: tuple[Samples, Samples | None], v: Vector,
+    ) -> Vector:  # fmt: skip
+        """∇²F(point)v = Jᵀ∇²f_B(y)Jv + the mean of ∇²⟨∇f_B(y), gᵢ⟩v, without a matrix."""
+        everything, outer = batches
+        along = jax.jvp(lambda x: self.values(x, everything), (point,), (v,))[1]
+        turned = jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (along,))[1]
+        pull = lambda x, u: self.pullback(x, everything, u)  # noqa: E731
+        return jax.jvp(pull, (point, slope), (v, turned))[1]
+
+    def _outer_curvature(
+        self, inner: Vector, outer: Samples | None, jacobian: Float[Array, "p d"]
+    ) -> Float[Array, "d d"]:
+        """Jᵀ∇²f_B(y)J."""
+
+        def along(column: Vector) -> Vector:
+            return jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (column,))[1]
+
+        return jax.lax.map(along, jacobian.T, batch_size=8) @ jacobian
 
     def prox(self, point: Vector, step: Any) -> Vector:
         """prox_{step·r}(point); for r(Ax) that of r itself, in the space of Ax."""

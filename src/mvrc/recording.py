@@ -5,24 +5,24 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from mvrc.engine import Core
 from mvrc.metrics import Measuring, block_size
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
+from mvrc.solvers.solver import Solver
 
 
 class State(NamedTuple):
     """The whole state of a run, one pytree; in `minimize_many` with a leading axis of seeds."""
 
-    core: Core  # what an epoch maps to itself
+    core: Any  # of the solver
     counts: np.ndarray  # evaluations so far, in the order of Counts
     seconds: np.ndarray  # time of the algorithm so far
     wall_seconds: np.ndarray  # the same with measuring, callbacks and saves; no compilation
     best_point: np.ndarray  # flat x with the lowest recorded objective
     best_objective: np.ndarray
+    restarts: np.ndarray  # how often the run started again, with a shorter default step
 
     @property
     def epoch(self) -> int:
@@ -37,7 +37,7 @@ class Recorder:
     """What is told of a state: its point, its counts, its row.
 
     Args:
-        problem, geometry, method: of the run.
+        problem, geometry, solver: of the run.
         lanes: runs side by side; None for one without a leading axis.
         patient: whether rows may wait for each other.
         mapping_step: λ of the gradient mapping; None for the method's own step size.
@@ -46,16 +46,14 @@ class Recorder:
     """
 
     def __init__(
-        self, problem: Composition, geometry: Geometry, method: Any, lanes: int | None,
+        self, problem: Composition, geometry: Geometry, solver: Solver, lanes: int | None,
         patient: bool, mapping_step: float | None = None, most: int | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.geometry, self.method = problem, geometry, method
-        self.judged = method.scheme.judges
-        self._step = float(method.scheme.step_size)
+        self.problem, self.geometry, self.solver = problem, geometry, solver
         self._mapping_step = mapping_step
-        # Where a refresh is exact, what a judging scheme saw there is the measurement.
-        self.measured = self.judged and problem.n is not None and problem.N is not None
-        self._known = self.measured and mapping_step is None
+        finite = problem.n is not None and problem.N is not None
+        # Of what such a solver knows exactly nothing is measured.
+        self._known = solver.safeguarded and finite and (mapping_step is None or not solver.draws)
         self._most = None if self._known else most
         self.samples = problem.inner_source.part(self._most).size
         self.block = 1
@@ -63,7 +61,7 @@ class Recorder:
         self._patient = patient
         self._measurement = self._measuring("one" if lanes is None else "each")
 
-    def begin(self, core: Core) -> None:
+    def begin(self, core: Any) -> None:
         """Once, with the first state: how many points are measured together."""
         if self._patient:
             self.block = block_size(self.problem, self.geometry, core, self._most)
@@ -72,11 +70,12 @@ class Recorder:
 
     def compile(self, state: State) -> None:
         """The program that measures, for states like this one."""
-        self._measurement.compile(self._stacked([self.point(state)]))
+        if not self._known:
+            self._measurement.compile(self._stacked([self.point(state)]))
 
     def rows(self, states: tuple[State, ...]) -> list[Row]:
-        """The rows of some states, measured where their logs do not tell."""
-        known = [self._judgement(state) for state in states]
+        """The rows of some states, measured where the solver does not know."""
+        known = [self.solver.measured(state.core, self._mapping_step) for state in states]
         asked = [s for s, found in zip(states, known, strict=True) if found is None]
         measured = iter(self._all([self.point(s) for s in asked]))
         return [
@@ -95,29 +94,22 @@ class Recorder:
 
     def point(self, state: State) -> Any:
         """x, flat."""
-        # By the class: to bind a method, equinox takes the module apart and together again.
-        return type(self.method.scheme).point(self.method.scheme, state.core.scheme)
-
-    def log(self, state: State) -> Any:
-        """The log of a scheme that judges, one number a lane."""
-        return jax.tree_util.tree_map(np.asarray, self.method.scheme.log(state.core.scheme))
+        return self.solver.point(state.core)
 
     def counts(self, state: State) -> Counts:
         """What has been evaluated so far."""
-        counts = Counts(*state.counts.tolist())
-        if not self.measured:
-            return counts
-        more = self.method.scheme.spent(self.log(state), self.problem, self.geometry.x.size)
-        return Counts(*(a + b for a, b in zip(counts, more, strict=True)))
+        return Counts(*state.counts.tolist())
 
     def _measuring(self, points: str) -> Any:
-        step = self._mapping_step or self.method.scheme.step_size
+        step = self._mapping_step or self.solver.step_size
         return Measuring(self.problem, self.geometry, step, points, self._most)
 
     def _all(self, points: list[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Φ and ‖𝒢_η‖ at the points, at most a block of them."""
         if not points:
             return []
+        if not self.solver.draws:
+            return [self.solver.measure(point, self._mapping_step) for point in points]
         start = time.perf_counter()
         objective, mapping = _doubles(self._measurement(self._stacked(points)))
         self.seconds = time.perf_counter() - start
@@ -132,19 +124,13 @@ class Recorder:
             return point
         return np.stack(points + points[-1:] * (self.block - len(points)))
 
-    def _judgement(self, state: State) -> tuple[np.ndarray, np.ndarray] | None:
-        """Φ and ‖𝒢_η‖ where the last refresh of a judging scheme was exact."""
-        if not self._known or not state.epoch:
-            return None
-        log = self.log(state)
-        if not np.all(np.isfinite(log.objective)):
-            return None
-        return log.objective.astype(float), log.mapping.astype(float)
-
     def _row(self, state: State, objective: Any, mapping: Any) -> Row:
         epoch = state.epoch
-        log = self.log(state) if self.judged and epoch else None
-        same = np.full(np.shape(objective), self._step)
+        told = self.solver.told(state.core) if epoch else None
+        if told is None:
+            shape = np.shape(objective)
+            told = np.full(shape, self.solver.step_size), np.zeros(shape, int)
+        step, decision = told
         return {
             "epoch": epoch,
             **self.counts(state)._asdict(),
@@ -153,8 +139,8 @@ class Recorder:
             "objective": objective,
             "gradient_mapping": mapping,
             "measured_samples": self.samples,
-            "step_size": same if log is None else log.step.astype(float),
-            "decision": np.zeros(np.shape(same), int) if log is None else log.decision,
+            "step_size": step,
+            "decision": decision,
         }
 
 

@@ -18,11 +18,25 @@ COLUMNS = (
 )  # fmt: skip
 
 
+# What a safeguarded run decided at an epoch: places in DECISIONS.
+DECISIONS = (
+    "",  # nothing decided yet
+    "accepted",
+    "accepted, longer steps",
+    "rejected, shorter steps",
+    "rejected, not finite",
+)
+ACCEPTED, LONGER, REJECTED, BROKEN = 1, 2, 3, 4
+
+
 class Status(enum.Enum):
     """Why a run ended; each value is a sentence."""
 
     CONVERGED = "Converged to the tolerance."
     PRECISION = "No progress is possible at this precision."
+    PLATEAU = "The objective is flat here."
+    STALLED = "No step makes progress any more."
+    UNBOUNDED = "The objective falls without bound."
     EPOCHS = "The number of epochs asked for was made."
     SAMPLES = "The number of samples allowed was reached."
     SECONDS = "The time allowed was used up."
@@ -147,19 +161,16 @@ def _happened(history: History) -> list[str]:
     if not made:
         return []
     good = sum(word.startswith("accepted") for _, word in made)
-    sentences = [f"Of {len(made)} judged points {good} were progress and were accepted."]
-    for decision, text in (
-        ("went back, shorter steps", "Φ had risen beyond its noise or had not fallen"),
-        ("went back, not finite", "a number was not finite"),
-    ):
-        epochs = [epoch for epoch, word in made if word == decision]
+    sentences = [f"Of {len(made)} points {good} were progress and were accepted."]
+    for code, text in ((REJECTED, "Φ did not fall as predicted"), (BROKEN, "Φ was not finite")):
+        epochs = [epoch for epoch, word in made if word == DECISIONS[code]]
         if epochs:
             listed = ", ".join(map(str, epochs[:8])) + (", …" if len(epochs) > 8 else "")
             sentences.append(
-                f"At epoch{'s' if len(epochs) > 1 else ''} {listed} {text}: the run went back to "
-                f"the last good point and shortened its steps."
+                f"At epoch{'s' if len(epochs) > 1 else ''} {listed} {text}: the point was rejected "
+                f"and the next step was shorter."
             )
-    longer = sum(word == "accepted, longer steps" for _, word in made)
+    longer = sum(word == DECISIONS[LONGER] for _, word in made)
     if longer:
         times = "once" if longer == 1 else f"{longer} times"
         sentences.append(f"After progress the steps were lengthened {times}.")

@@ -15,13 +15,15 @@ import numpy as np
 
 from mvrc import checks, methods
 from mvrc.checkpoint import Checkpoint, fingerprint
-from mvrc.engine import Epoch, compile_epoch, first_core
-from mvrc.oracle import Counts, Geometry
+from mvrc.engine import Core
+from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.problem import Composition
 from mvrc.progress import Bar
 from mvrc.recording import Recorder, Row, State
-from mvrc.result import History, Result, Status
-from mvrc.schemes.judging import DECISIONS, NOISY_PATIENCE, PATIENCE
+from mvrc.result import DECISIONS, History, Result, Status
+from mvrc.solvers.epochs import EpochSolver
+from mvrc.solvers.hand_over import HandOver
+from mvrc.solvers.solver import End, Solver
 from mvrc.stopping import (
     Stop,
     broken_lanes,
@@ -30,7 +32,7 @@ from mvrc.stopping import (
     check_checkpoint,
     check_start,
     check_step,
-    solved,
+    risen_lanes,
 )
 
 OUTPUTS = ("last", "random", "best")
@@ -47,6 +49,7 @@ class Trail(NamedTuple):
     """How far a run is: where it stands, its rows, and the recorded states without a row yet."""
 
     state: State
+    failed: list[Row]  # of attempts at longer default steps
     rows: list[Row]
     waiting: tuple[State, ...]
     since: float  # when nothing waited last, by the clock of the wall
@@ -106,24 +109,24 @@ class Run:
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
             self.geometry: Geometry = dataclasses.replace(geometry, lanes=lanes or 1)
-            start = methods.Start(problem, self.x0)
-            self.prepared = recipe.prepare(problem, self.geometry, start)
+            self.recipe, self.start = recipe, methods.Start(problem, self.x0)
+            self.prepared = recipe.prepare(problem, self.geometry, self.start)
             if self.prepared.x0 is not None:
                 self.x0 = self.prepared.x0
-            self.method = self.prepared.method
-            self.judged = self.method.scheme.judges
+            self.method = recipe if self.prepared.method is None else self.prepared.method
+            self.solver = self._solver(checkpoint is not None)
+            self.judged = self.solver.safeguarded
+            self.copies = None if self.solver.draws else lanes  # equal runs are one
+            self.lanes = lanes if self.solver.draws else None
             if self.judged and self.output == "random":
                 raise ValueError(
                     "output is 'random', which is for methods with a theorem on it, and Auto goes "
                     "back from bad points; it may be 'last' or 'best', or name a method."
                 )
             self.stop = stop.limited(JUDGED_EPOCHS if self.judged else EPOCHS)
-            step = self.method.scheme.step_size
-            check_step(step, self.geometry)
-            self.recorder = Recorder(
-                problem, self.geometry, self.method, lanes, self._patient(), mapping_step,
-                measure_samples,
-            )  # fmt: skip
+            check_step(self.solver.step_size, self.geometry)
+            self.measuring = mapping_step, measure_samples
+            self.recorder = self._recorder()
             self.began = 0.0  # when the wall time was 0, by a clock that stands while we compile
             self.unsaved = ""  # why the last save failed
             self.checkpoint: Checkpoint | None = None
@@ -136,23 +139,39 @@ class Run:
                 )  # fmt: skip
                 self.checkpoint = Checkpoint(Path(checkpoint), described)
 
+    def _solver(self, keep: bool) -> Solver:
+        if self.prepared.solver is not None:
+            return self.prepared.solver
+        method, random = self.prepared.method, self.output == "random"
+        assert method is not None
+        epochs = EpochSolver(
+            self.problem, self.geometry, method, self.seeds, self.lanes, random, keep
+        )
+        second = self.prepared.second
+        return epochs if second is None or self.lanes is not None else HandOver(epochs, second)
+
     def solve(self) -> list[Result]:
         with self.problem.precision(self.x0):
-            return self._solve()
+            results = self._solve()
+        return results if self.copies is None else results * self.copies
 
     def _solve(self) -> list[Result]:
         state = self._first()
         rows: list[Any] = []
-        self.recorder.begin(state.core)
         if self.checkpoint is not None:
             state, rows = self.checkpoint.load(state, rows)
-            state = state._replace(core=jax.device_put(state.core))
+            if self.solver.draws:
+                state = state._replace(core=jax.device_put(state.core))
             # A row off the grid was the end of an earlier call, not part of this run's history.
             rows = [row for row in rows if row["epoch"] % self.record_every == 0]
+            if state.restarts:
+                self._shorten(int(state.restarts))
+        self.recorder.begin(state.core)
         if not rows:
             self.recorder.compile(state)
         self.began = time.perf_counter() - float(state.wall_seconds)
-        trail = Trail(state, rows, (), time.monotonic())
+        latest = max((i for i, row in enumerate(rows) if row["epoch"] == 0), default=0)
+        trail = Trail(state, rows[:latest], rows[latest:], (), time.monotonic())
         bar = Bar(self.progress, self.stop)
         status: Status | None = None
         with bar:
@@ -160,11 +179,13 @@ class Run:
                 if not rows:
                     trail = self._settle(trail._replace(waiting=(state,)))
                     check_start(trail.rows[0], self._overflows)
-                status = self._end(trail)
-                if status is None:  # not when a finished run is merely read back
-                    compiled = self._compile(state)
+                trail, status = self._judge(trail)
+                made_for = None
                 while status is None:
-                    trail, status = self._advance(compiled, trail)
+                    if made_for is not self.solver:  # not when a finished run is merely read back
+                        self._compile(trail.state)
+                        made_for = self.solver
+                    trail, status = self._advance(trail)
                     bar.update(trail.rows[-1], trail.state.epoch)
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
@@ -175,18 +196,14 @@ class Run:
                 bar.update(trail.rows[-1], trail.state.epoch)
         if trail.rows:
             self._save(trail)
-        return self._results(trail.state, trail.rows, status)
+        return self._results(trail, status)
 
-    def _compile(self, state: State) -> Epoch:
+    def _compile(self, state: State) -> None:
         """The programs of the run, while its clock stands."""
         start = time.perf_counter()
         self.recorder.compile(state)
-        epoch = compile_epoch(
-            self.problem, self.geometry, self.method, state.core, self.lanes,
-            keep=self.checkpoint is not None,  # which alone looks at estimates
-        )  # fmt: skip
+        self.solver.compile(state.core)
         self.began += time.perf_counter() - start
-        return epoch
 
     def _wall(self) -> float:
         return time.perf_counter() - self.began
@@ -212,38 +229,110 @@ class Run:
         outside = jax.vmap(problem.outer, (None, 0))(y, some(problem.outer_source))
         return "outer(y, sample)" if np.isposinf(np.asarray(outside)).any() else ""
 
-    def _advance(self, compiled: Epoch, trail: Trail) -> tuple[Trail, Status | None]:
+    def _advance(self, trail: Trail) -> tuple[Trail, Status | None]:
         """One epoch and what belongs to it; returns new values, so an interrupt tears nothing."""
         state = trail.state
         start = time.perf_counter()
-        core, finite = compiled.run(state.core)
-        healthy = bool(np.asarray(finite).any())  # waits for the epoch
-        seconds = state.seconds + (time.perf_counter() - start)
-        if not healthy:
-            return trail, Status.DIVERGED
+        core, info = self.solver.step(state.core)
+        self.began += info.compiling
+        seconds = state.seconds + (time.perf_counter() - start - info.compiling)
         state = self._timed(state)._replace(
-            core=core, seconds=seconds, counts=state.counts + np.array(compiled.counts, np.int64)
+            seconds=seconds, counts=state.counts + np.array(info.counts, np.int64)
         )
+        if not info.finite:
+            return self._broken(trail, state)
+        state = state._replace(core=core)
         trail = trail._replace(state=state)
         if state.epoch % self.record_every == 0:
             trail = trail._replace(waiting=(*trail.waiting, state))
-        save = self._save_is_due(state.epoch)
-        if trail.waiting and (save or self._measuring_is_due(trail)):
+        save, status = self._save_is_due(state.epoch), self._spent(trail)
+        if trail.waiting and (save or status or self._measuring_is_due(trail)):
             trail = self._settle(trail)
-            asked = self._ask(trail.state, trail.rows)
-            status = self._end(trail) or asked
-        else:
-            status = self._spent(trail)
+            trail, status = self._judge(trail, self._ask(trail))
         if save:
             self._save(trail)
         return trail, status
+
+    def _judge(self, trail: Trail, asked: Status | None = None) -> tuple[Trail, Status | None]:
+        """Whether the run ends after its last row; or its start at a shorter default step."""
+        status = self._end(trail) or asked
+        lost = asked is None and self._lost(trail, trail.rows[-1:])[0]
+        if (
+            lost
+            and status in (None, Status.DIVERGED, Status.EPOCHS)
+            and self._may_start_again(trail)
+        ):
+            return self._start_again(trail), None
+        return trail, status
+
+    def _broken(self, trail: Trail, spent: State) -> tuple[Trail, Status | None]:
+        """After an epoch without a finite number, which has taken what `spent` says."""
+        if trail.waiting:
+            trail = self._settle(trail)
+        if not self._may_start_again(trail):
+            return trail, Status.DIVERGED
+        if not self._lost(trail, trail.rows[-1:])[0]:  # else it was lost before that epoch
+            state = trail.state._replace(counts=spent.counts, seconds=spent.seconds)
+            trail = trail._replace(state=state)
+        return self._start_again(trail), None
+
+    def _may_start_again(self, trail: Trail) -> bool:
+        """Whether a shorter step may be tried and no limit is reached but that on epochs."""
+        every = dataclasses.replace(self.stop, epochs=None)
+        return self._may_shorten(trail.state) and self._spent(trail, every) is None
+
+    def _may_shorten(self, state: State) -> bool:
+        """Whether the step is the default one, and not the shortest; the user's own is kept."""
+        by_default = bool(self.start.found) and not self.judged
+        return by_default and int(state.restarts) < methods.MOST_RESTARTS
+
+    def _start_again(self, trail: Trail) -> Trail:
+        """At x0 with a shorter default step; counts, times and the best point go on."""
+        old = trail.state
+        self._shorten(int(old.restarts) + 1)
+        state = self._first()
+        self.recorder.begin(state.core)
+        state = self._timed(state)._replace(
+            counts=state.counts + old.counts, seconds=old.seconds,
+            best_point=old.best_point, best_objective=old.best_objective,
+            restarts=old.restarts + 1,
+        )  # fmt: skip
+        failed = [*trail.failed, *trail.rows]
+        return self._settle(Trail(state, failed, [], (state,), time.monotonic()))
+
+    def _shorten(self, restarts: int) -> None:
+        """The method after so many restarts."""
+        start = self.start.again(restarts)
+        self.prepared = self.recipe.prepare(self.problem, self.geometry, start)
+        assert self.prepared.method is not None
+        self.method = self.prepared.method
+        self.solver = self._solver(self.checkpoint is not None)
+        self.recorder = self._recorder()
+
+    def _recorder(self) -> Recorder:
+        return Recorder(
+            self.problem, self.geometry, self.solver, self.lanes, self._patient(), *self.measuring
+        )
+
+    def _lost(self, trail: Trail, rows: list[Row]) -> np.ndarray:
+        """Which of some rows are beyond return in all seeds; where the step may be shortened in
+        any seed, and also those that have risen though refreshes are exact."""
+        first = (trail.rows or rows)[0]
+        if not self._may_shorten(trail.state):
+            return broken_rows(rows, first)
+        lost = [broken_lanes(row, first) for row in rows]
+        if isinstance(self.method, methods.Method) and self.method.refreshes_exactly(self.problem):
+            dtype = self.geometry.x.dtype
+            risen = [risen_lanes(row, first, dtype) for row in rows]
+            lost = [a | b for a, b in zip(lost, risen, strict=True)]
+        return np.array([bool(np.any(lanes)) for lanes in lost])
 
     def _save(self, trail: Trail) -> None:
         """A save that fails costs no result: the run goes on, and says so."""
         if self.checkpoint is None:
             return
         try:
-            self.checkpoint.save(self._timed(trail.state), trail.rows)
+            self.checkpoint.save(self._timed(trail.state), [*trail.failed, *trail.rows])
         except OSError as error:
             reason = error.strerror or type(error).__name__
             self.unsaved = (
@@ -271,28 +360,29 @@ class Run:
 
     def _first(self) -> State:
         flat = self.geometry.x.flatten(self.x0)
-        random = self.output == "random"
-        core, counts = first_core(
-            self.problem, self.geometry, self.method, flat, self.seeds, self.lanes, random
-        )
+        start = time.perf_counter()
+        core, info = self.solver.init(flat)
+        took = 0.0 if self.solver.draws else time.perf_counter() - start - info.compiling
         shape = () if self.lanes is None else (self.lanes,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
-        spent = np.array(counts, np.int64) + np.array(self.prepared.spent, np.int64)
-        seconds = np.asarray(self.prepared.seconds)
-        return State(core, spent, seconds, seconds, best, np.full(shape, np.inf))
+        counts = np.array(add_counts(info.counts, self.prepared.spent), np.int64)
+        seconds = np.asarray(self.prepared.seconds + took)
+        none = np.full(shape, np.inf)
+        return State(core, counts, seconds, seconds, best, none, np.asarray(0))
 
     def _settle(self, trail: Trail) -> Trail:
         """With the rows of all that waits; a run beyond return is as it was when it got there."""
         measured = self.recorder.rows(trail.waiting)
-        now, first = trail.state, (trail.rows or measured)[0]
-        lost = broken_rows(measured, first)
+        now = trail.state
+        lost = self._lost(trail, measured)
         if lost.any():
             measured = measured[: int(lost.argmax()) + 1]
             now = trail.waiting[len(measured) - 1]
         now = self._with_best(now._replace(
             best_point=trail.state.best_point, best_objective=trail.state.best_objective
         ), trail.waiting, measured)  # fmt: skip
-        return Trail(now, [*trail.rows, *measured], (), time.monotonic())
+        rows = [*trail.rows, *measured]
+        return trail._replace(state=now, rows=rows, waiting=(), since=time.monotonic())
 
     def _with_best(self, now: State, states: tuple[State, ...], measured: list[Row]) -> State:
         """`now`, knowing the best of some rows; several rows are those of a run without lanes."""
@@ -308,10 +398,10 @@ class Run:
             best_objective=np.where(better, lowest, now.best_objective),
         )
 
-    def _spent(self, trail: Trail) -> Status | None:
+    def _spent(self, trail: Trail, stop: Stop | None = None) -> Status | None:
         state = trail.state
         samples = self.recorder.counts(state).inner_values
-        return self.stop.spent(state.epoch, samples, self._wall(), self._ahead(trail))
+        return (stop or self.stop).spent(state.epoch, samples, self._wall(), self._ahead(trail))
 
     def _ahead(self, trail: Trail) -> float:
         """What another epoch would take, and after it the measuring of rows and output."""
@@ -320,29 +410,29 @@ class Run:
         return float(epoch / max(1, trail.state.epoch) + passes * self.recorder.seconds)
 
     def _end(self, trail: Trail) -> Status | None:
-        broken, small, stuck = self._ends(trail.state, trail.rows)
+        broken, small, stalled = self._ends(trail.state, trail.rows)
         if broken.all():
             return Status.DIVERGED
-        if np.all(broken | small | stuck):
-            return Status.CONVERGED if np.any(small) else Status.PRECISION
+        if np.all(broken | small):
+            return Status.CONVERGED
+        own = self.solver.end(trail.state.core, self.stop.has_tolerance)
+        if own is not None:
+            return own.status
+        if np.all(broken | small | stalled):  # some seeds this, some that
+            return Status.CONVERGED
         return self._spent(trail)
 
     def _ends(self, state: State, rows: list[Any]) -> tuple[Any, Any, Any]:
-        """Which lanes have left the numbers, reached the tolerance, cannot go further."""
+        """Which seeds have left the numbers, reached the tolerance, ended by the solver's word."""
         row, first = rows[-1], rows[0]
         broken = broken_lanes(row, first)
         small = self.stop.small(row["gradient_mapping"], first["gradient_mapping"])
-        if not self.judged or not row["epoch"]:
-            return broken, small, np.zeros_like(broken)
-        log = self.recorder.log(state)
-        if self.recorder.measured and self.stop.tol is None and self.stop.rtol is None:
-            small = small | solved(log.left, row["objective"], first["objective"], log.left.dtype)
-        return broken, small, log.still >= (PATIENCE if self.recorder.measured else NOISY_PATIENCE)
+        return broken, small, self.solver.stalled(state.core, self.stop.has_tolerance)
 
-    def _ask(self, state: State, rows: list[Any]) -> Status | None:
+    def _ask(self, trail: Trail) -> Status | None:
         if self.callback is None:
             return None
-        row = rows[-1]
+        state, row = trail.state, trail.rows[-1]
         info = Info(
             row["epoch"],
             self._tree(self.recorder.point(state)),
@@ -350,7 +440,7 @@ class Run:
             float(row["gradient_mapping"]),
             self.recorder.counts(state),
             row["seconds"],
-            History([_lane_row(r, None) for r in rows]),
+            History([_lane_row(r, None) for r in (*trail.failed, *trail.rows)]),
         )
         answer = self.callback(info)
         return Status.CALLBACK if answer is not None and np.any(answer) else None
@@ -359,7 +449,8 @@ class Run:
         tree = self.geometry.x.unflatten(np.asarray(flat))
         return tree if self.rest is None else eqx.combine(tree, self.rest)
 
-    def _results(self, state: State, rows: list[Any], status: Status) -> list[Result]:
+    def _results(self, trail: Trail, status: Status) -> list[Result]:
+        state, rows = trail.state, trail.rows
         if status is not Status.DIVERGED and (not rows or rows[-1]["epoch"] != state.epoch):
             rows = [*rows, *self.recorder.rows((state,))]
         state = _readable(state)
@@ -367,33 +458,34 @@ class Run:
         objective, mapping = self._measured_output(state, rows[-1], chosen)
         state = self._timed(state)
         results = []
-        _, small, stuck = self._ends(state, rows)
+        _, small, stalled = self._ends(state, rows)
+        word = self.solver.end(state.core, self.stop.has_tolerance)
         for lane in [None] if self.lanes is None else range(self.lanes):
-            history = History([_lane_row(row, lane) for row in rows])
+            made = [_lane_row(row, lane) for row in (*trail.failed, *rows)]
             own = state._replace(
                 core=_at(state.core, lane),
                 best_point=_at(state.best_point, lane),
                 best_objective=_at(state.best_objective, lane),
             )
             ended = status
-            if broken_lanes(history.rows[-1], history.rows[0]):
+            if broken_lanes(made[-1], made[len(trail.failed)]):
                 ended = Status.DIVERGED
-            elif status is Status.CONVERGED and not _at(small, lane):
-                ended = Status.PRECISION if _at(stuck, lane) else ended
+            elif status is Status.CONVERGED and not _at(small, lane) and _at(stalled, lane):
+                ended = Status.STALLED if word is None else word.status
             results.append(
                 Result(
                     x=self._tree(_at(chosen, lane)),
                     objective=float(_at(objective, lane)),
                     gradient_mapping=float(_at(mapping, lane)),
                     status=ended,
-                    message=self._message(ended, history),
-                    history=history,
+                    message=self._message(ended, made, word),
+                    history=History(made),
                     counts=self.recorder.counts(state),
                     seconds=float(state.seconds),
                     wall_seconds=float(state.wall_seconds),
-                    step_size=float(self.method.scheme.step_size),
+                    step_size=self.solver.step_size,
                     state=own,
-                    notes=(*self.prepared.notes, *([self.unsaved] if self.unsaved else [])),
+                    notes=self._notes(int(state.restarts)),
                 )
             )
         return results
@@ -401,7 +493,7 @@ class Run:
     def _measured_output(self, state: State, row: dict[str, Any], chosen: Any) -> tuple[Any, Any]:
         """Φ and ‖𝒢_η‖ of what the run returns, which may be what its last row measured."""
         last = row["epoch"] == state.epoch and np.array_equal(chosen, self.recorder.point(state))
-        if last and not self.judged:
+        if last:
             return row["objective"], row["gradient_mapping"]
         return self.recorder.measure(jax.device_put(chosen))
 
@@ -417,22 +509,37 @@ class Run:
             last = np.where(made, np.asarray(state.core.output.point), last)
         return np.where(use_best[..., None], state.best_point, last)
 
-    def _message(self, status: Status, history: History) -> str:
-        first, last = history.rows[0], history.rows[-1]
+    def _notes(self, restarts: int) -> tuple[str, ...]:
+        notes = list(self.prepared.notes)
+        if restarts:
+            times = "once, at a quarter of it"
+            if restarts > 1:
+                times = f"{restarts} times, each time at a quarter"
+            step = self.solver.step_size
+            notes.append(
+                f"The default step of {step / methods.SHORTER**restarts:.3g} was too long: the run "
+                f"started again {times}, and ended with {step:.3g}. "
+                f"Counts, seconds and history have the failed attempts, too."
+            )
+        return (*notes, self.unsaved) if self.unsaved else tuple(notes)
+
+    def _message(self, status: Status, rows: list[Row], word: End | None) -> str:
+        first, last = rows[0], rows[-1]
         if status is Status.DIVERGED:
-            best = min((r for r in history if np.isfinite(r["objective"])),
+            best = min((r for r in rows if np.isfinite(r["objective"])),
                        key=lambda r: r["objective"], default=first)  # fmt: skip
             return (
                 f"{status.value} It happened after epoch {last['epoch']}; x is the best point "
                 f"recorded, of epoch {best['epoch']}. Try a step_size below "
-                f"{self.method.scheme.step_size:.3g}."
+                f"{self.solver.step_size:.3g}."
             )
         part = self.recorder.part()
         measured = "" if part is None else f", both measured on {part[0]:,} of {part[1]:,} samples"
+        why = f" {word.sentence}" if word is not None and word.status is status else ""
         return (
             f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
             f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
-            f"{last['gradient_mapping']:.3g}{measured}."
+            f"{last['gradient_mapping']:.3g}{measured}.{why}"
         )
 
 
@@ -452,6 +559,8 @@ def _refuse_fork() -> None:
 
 def _readable(state: State) -> State:
     """Without an estimate that a later epoch, which came to nothing, has overwritten."""
+    if not isinstance(state.core, Core):
+        return state
     leaves = jax.tree_util.tree_leaves(state.core.estimator)
     gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
     return state._replace(core=state.core._replace(estimator=None)) if gone else state

@@ -37,14 +37,16 @@ def minimize(
     """Minimise f(E g(x)) + r(x) from x0.
 
     The run stops at whichever limit comes first, between two epochs. Ctrl-C ends it with what it
-    has. A run that diverges returns the best point it recorded.
+    has. A run that diverges at its default step starts again at a quarter of it, a few times at
+    most; at a step of the user's it returns the best point it recorded.
 
     Args:
         problem: the composition.
         x0: start, an array or pytree; its dtype is that of the iterates.
         method: a recipe such as `MVRC(step_size=1e-3)`, a name of `mvrc.METHODS`, or None for
             `Auto`, which chooses everything and stops by itself.
-        epochs: limit on epochs; when no limit at all is given 1000 of `Auto`, 100 of others.
+        epochs: limit on epochs since the last start; when no limit at all is given 1000 of `Auto`,
+            100 of others.
         samples: limit on evaluations of g (the column `inner_values`).
         seconds: limit on the wall time after compilation: algorithm, measuring, callbacks and saves
             (the column `wall_seconds`). One epoch is made whatever it takes; another is begun only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from typing import Any, NamedTuple
 
 import jax
@@ -13,10 +14,14 @@ from mvrc import settings
 
 @dataclasses.dataclass(frozen=True)
 class Static:
-    """Structure, functions, sizes and words of a tree; equal trees share one compiled program."""
+    """Structure, functions, sizes and words of a tree; equal trees share one compiled program.
+
+    Functions are held weakly, so that what keeps a program does not keep the data that a user's
+    function closes over. A tree can be joined again as long as the one that was split is there.
+    """
 
     treedef: Any
-    rest: tuple[Any, ...]  # leaves that are not numbers; None where a number was
+    rest: tuple[Any, ...]  # leaves that are not numbers, by `weakly`; None where a number was
 
 
 def split(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
@@ -24,7 +29,8 @@ def split(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
     leaves, treedef = jax.tree_util.tree_flatten(tree)
     numbers = [_number(leaf, dtype) for leaf in leaves]
     rest = tuple(
-        leaf if number is None else None for leaf, number in zip(leaves, numbers, strict=True)
+        weakly(leaf) if number is None else None
+        for leaf, number in zip(leaves, numbers, strict=True)
     )
     return [number for number in numbers if number is not None], Static(treedef, rest)
 
@@ -32,7 +38,7 @@ def split(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
 def join(numbers: list[Any], static: Static) -> Any:
     """The inverse of `split`."""
     remaining = iter(numbers)
-    leaves = [next(remaining) if leaf is None else leaf for leaf in static.rest]
+    leaves = [next(remaining) if leaf is None else strongly(leaf) for leaf in static.rest]
     return jax.tree_util.tree_unflatten(static.treedef, leaves)
 
 
@@ -53,6 +59,26 @@ def signature(arguments: Any) -> Signature:
     leaves, treedef = jax.tree_util.tree_flatten(arguments)
     shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
     return Signature(treedef, shapes, settings.traced_with())
+
+
+def weakly(leaf: Any) -> Any:
+    """A weak reference to what equals only itself, as a function does; anything else as it is.
+
+    Such a reference is as good a key: when its object is gone, nobody can ask for it any more.
+    """
+    kind = type(leaf)
+    only_itself = kind.__eq__ is object.__eq__ and kind.__weakrefoffset__ > 0
+    return weakref.ref(leaf) if only_itself else leaf
+
+
+def strongly(leaf: Any) -> Any:
+    """The inverse of `weakly`."""
+    if not isinstance(leaf, weakref.ref):
+        return leaf
+    found = leaf()
+    if found is None:
+        raise ReferenceError("a problem was split, and is gone before it was joined again.")
+    return found
 
 
 def _number(leaf: Any, dtype: Any) -> Any:

@@ -40,6 +40,11 @@ class Stop:
             None if rtol is None else checks.positive("rtol", rtol),
         )
 
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether the user said how small the gradient mapping shall be."""
+        return self.tol is not None or self.rtol is not None
+
     def limited(self, epochs: int) -> Stop:
         """With so many epochs when nothing limits the run."""
         if (self.epochs, self.samples, self.seconds) != (None, None, None):
@@ -92,12 +97,16 @@ def broken_rows(rows: list[dict[str, Any]], first: dict[str, Any]) -> np.ndarray
     return broken.reshape(len(rows), -1).all(axis=1)
 
 
-def solved(left: Any, objective: Any, first: Any, dtype: Any) -> Any:
-    """Whether what is left to gain is nothing against Φ, or against what was gained."""
-    eps = float(np.finfo(dtype).eps)
-    gained = np.where(np.isfinite(first), first - objective, 0)
-    scale = np.maximum(eps ** (3 / 4) * np.abs(objective), eps ** (5 / 6) * gained)
-    return left <= scale
+def risen_lanes(row: dict[str, Any], first: dict[str, Any], dtype: Any) -> Any:
+    """Whether a row, or which of its lanes, is above the start by more than a step was to gain.
+
+    That is η‖𝒢_η(x0)‖² and rounding. With exact refreshes a step that is short enough never is.
+    """
+    objective, start = np.asarray(row["objective"]), np.asarray(first["objective"])
+    gain = first["step_size"] * first["gradient_mapping"] ** 2
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ of an infeasible start
+        rounding = float(np.finfo(dtype).eps) ** (3 / 4) * np.abs(start)
+        return np.isfinite(objective) & (objective - start > gain + rounding)
 
 
 def check_callback(callback: Any) -> None:

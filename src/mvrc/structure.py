@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc import cache
 from mvrc.dependence import Dependence, TooLargeError, dependence
 from mvrc.layout import Layout
 from mvrc.split import Static, join
@@ -108,7 +108,7 @@ def dense(p: int, d: int, written: bool = False) -> Structure:
     return Structure(p, d, (True,) * p, None, None if backward else tuple(range(d)), b"", written)
 
 
-@functools.lru_cache(maxsize=64)
+@cache.remember
 def structure(
     static: Static, numbers: tuple[Any, ...], x: Layout, y: Layout, sample: Any, wide: bool
 ) -> Structure:

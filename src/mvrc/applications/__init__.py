@@ -12,6 +12,7 @@ from mvrc.applications.additive import sparse_additive as sparse_additive
 from mvrc.applications.additive import sparse_additive_convex as sparse_additive_convex
 from mvrc.applications.additive import sparse_additive_root as sparse_additive_root
 from mvrc.applications.bellman import bellman as bellman
+from mvrc.applications.bellman import bellman_projected as bellman_projected
 from mvrc.applications.bellman import bellman_stream as bellman_stream
 from mvrc.applications.bellman import bellman_transitions as bellman_transitions
 from mvrc.applications.embedding import neighbor_embedding as neighbor_embedding

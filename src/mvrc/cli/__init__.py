@@ -10,7 +10,7 @@ def main() -> None:
     try:
         from mvrc.cli.app import app
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
+        if (error.name or "").partition(".")[0] not in ("typer", "rich", "click", "pydantic"):
             raise
         print(f"The command mvrc needs {error.name}: pip install 'mvrc[cli]'.", file=sys.stderr)
         sys.exit(2)

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import mvrc
-from mvrc import checks
 from mvrc.applications import mean_variance, sparse_additive
 from mvrc.applications.portfolio import exact_mean_variance
 from mvrc.estimation import default_step_size
 from mvrc.estimators import Spider
 from mvrc.experiments.sources import Source
-from mvrc.experiments.spec import Experiment, MethodSpec
+from mvrc.experiments.spec import RESTARTED, Experiment, MethodSpec
+from mvrc.methods import Start
 from mvrc.schemes import ProximalScheme
 
 
@@ -38,19 +38,45 @@ def _task(problem: str, source: Source) -> Task:
     return {"portfolio": _portfolio, "spam": _spam}[problem](source)
 
 
+def refuse_unfit(experiment: Experiment, source: Source) -> None:
+    """A sentence for a method that cannot be run on the problem, before anything is run."""
+    problem, x0 = _composition(experiment.problem, source)
+    tuned = () if experiment.tuning is None else experiment.tuning.methods
+    with problem.precision(x0):
+        geometry = problem.geometry(x0)
+        for spec in dict.fromkeys((*experiment.methods, *experiment.controls, *tuned)):
+            if spec.recipe in ("auto", "fista"):  # which fit, and would first look for a step
+                continue
+            try:
+                recipe = method(spec, experiment, source.n)
+                recipe.resolve(problem, geometry, Start(problem, x0))
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"{experiment.where} cannot run its method {spec.id!r}: {error}"
+                ) from error
+
+
+def _composition(problem: str, source: Source) -> tuple[mvrc.Composition, np.ndarray]:
+    """Risk aversion 0.2, 0.01‖x‖₁, x₀ = 0; or λ = 1, μ = 0.001, x₀ = 0.01 everywhere."""
+    if problem == "portfolio":
+        (returns,) = source.arrays
+        return mean_variance(returns, 0.2, 0.01), np.zeros(returns.shape[1])
+    X, y = source.arrays
+    return sparse_additive(X, y, 1.0, 0.001), np.full(X.shape[1], 0.01)
+
+
 def _portfolio(source: Source) -> Task:
-    """Risk aversion 0.2, 0.01‖x‖₁, x₀ = 0; Φ* from the covariance."""
+    """Φ* from the covariance."""
+    problem, x0 = _composition("portfolio", source)
     (returns,) = source.arrays
     _, best = exact_mean_variance(returns, 0.2, 0.01)
     smoothness = 0.4 * np.linalg.eigvalsh(np.cov(returns.T, bias=True))[-1]
-    problem = mean_variance(returns, 0.2, 0.01)
-    return Task(problem, np.zeros(returns.shape[1]), best, True, float(smoothness))
+    return Task(problem, x0, best, True, float(smoothness))
 
 
 def _spam(source: Source) -> Task:
-    """λ = 1, μ = 0.001, x₀ = 0.01 everywhere; nonconvex, so the best value is one that was met."""
-    X, y = source.arrays
-    problem, x0 = sparse_additive(X, y, 1.0, 0.001), np.full(X.shape[1], 0.01)
+    """Nonconvex, so the best value is one that was met."""
+    problem, x0 = _composition("spam", source)
     step = default_step_size(problem, x0)
     # Full passes with a short step find the same minimum from this start as every other method.
     result = mvrc.minimize(problem, x0, mvrc.FISTA(step, period=10), epochs=200, rtol=1e-10)
@@ -69,8 +95,9 @@ def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | 
     if outer is not None:
         sizes["outer_batch_size"] = outer
     if spec.recipe == "asc-pg":
-        own = experiment.asc_pg["step_size"] if step_size is None else step_size
-        average = mvrc.Power(experiment.asc_pg["average"], 4 / 9)
+        assert experiment.asc_pg is not None
+        own = experiment.asc_pg.step_size if step_size is None else step_size
+        average = mvrc.Power(experiment.asc_pg.average, 4 / 9)
         return mvrc.ASCPG(own, average=average, **sizes)
     if spec.recipe == "civr" and outer is not None:  # its two-level form, which has no name
         small = mvrc.Sizes(batch, None, outer)
@@ -79,11 +106,11 @@ def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | 
         )
     if spec.recipe == "mvrc":
         momentum: Any
-        if isinstance(spec.momentum, str):
-            checks.choice("momentum", spec.momentum, ("diminishing-restart",))
-            momentum = mvrc.Diminishing(restart=True)
+        if spec.momentum is None:
+            momentum = mvrc.Constant()
         else:
-            momentum = mvrc.Constant(spec.momentum or 0.8)
+            restarted = spec.momentum == RESTARTED
+            momentum = mvrc.Diminishing(restart=True) if restarted else spec.momentum
         # θ ≡ 1: the paper states no ε for its experiments.
         return mvrc.MVRC(step, momentum, epsilon=None, **sizes)
     return mvrc.METHODS[spec.recipe](step, **sizes)

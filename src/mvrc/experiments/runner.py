@@ -60,7 +60,8 @@ class Job:
             "experiment": e.id, "problem": e.problem, "data": self.source.name,
             "fingerprint": self.source.fingerprint, "method": dataclasses.asdict(self.method),
             "batch_size": e.batch_size, "outer_batch_size": e.outer_batch_size,
-            "period": e.steps(self.source.n), "asc_pg": e.asc_pg, "seeds": self.seeds,
+            "period": e.steps(self.source.n), "seeds": self.seeds,
+            "asc_pg": {} if e.asc_pg is None else dataclasses.asdict(e.asc_pg),
             "step_size": e.step_size, "epochs": e.epochs, "tuning": None,
             "version": mvrc.__version__, "format": FORMAT,
         }  # fmt: skip
@@ -86,6 +87,8 @@ def plan(
         if (not e.instead_of or any(o in found and not found[o].real for o in e.instead_of))
         and (not e.besides or any(o in found and found[o].real for o in e.besides))
     ]
+    for name, e in wanted:
+        problems.refuse_unfit(e, found[name])
     jobs = [Job(e, found[name], m) for name, e in wanted for m in (*e.methods, *e.controls)]
     if tuned:
         jobs += [

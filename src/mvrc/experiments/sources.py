@@ -104,3 +104,8 @@ _SOURCES = {
     "simulated-housing": _simulated_housing,
     "sp500": _sp500,
 }
+_HOUSES = ("housing", "simulated-housing")
+OF_PROBLEM = {  # which data a problem is made of
+    "portfolio": tuple(name for name in _SOURCES if name not in _HOUSES),
+    "spam": _HOUSES,
+}

@@ -3,23 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import PlainValidator
+
+import mvrc
 from mvrc import checks
+from mvrc.experiments import schema, sources
+from mvrc.experiments.schema import CLOSED, Count, Positive, Some, Truth, Word
+
+RESTARTED = "diminishing-restart"  # momentum in a word
+OWN_STEP = ("asc-pg", "auto", "fista")  # recipes to which the experiment's step is not given
+FINEST = 1 / 16  # spacing of k that a grid may have
+FARTHEST = 12  # the largest |k| of a step 2^k/L: beyond, every method diverges or stands still
+
+
+def _recipe(name: str, value: Any) -> str:
+    return checks.choice(name, value, ("auto", *mvrc.METHODS))
+
+
+def _momentum(name: str, value: Any) -> float | str:
+    return value if value == RESTARTED else checks.fraction(name, value)
+
+
+def _period(name: str, value: Any) -> int | str:
+    return value if value == "pass" else schema.count(name, value)
+
+
+def _power(name: str, value: Any) -> int:
+    power = checks.whole(name, value, least=-FARTHEST)
+    if power > FARTHEST:
+        raise ValueError(f"{name} must be at most {FARTHEST}, not {power}.")
+    return power
+
+
+def _named(what: str) -> Any:
+    """A name of the file, as what it stands for."""
+    return PlainValidator(
+        lambda value, info: info.context[what][checks.choice("", value, info.context[what])]
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class MethodSpec:
     """A method under the name that the paper's figure gives it."""
 
-    id: str
-    label: str
-    recipe: str  # a name of mvrc.METHODS, or "auto"
-    momentum: float | str | None = None  # of MVRC: α, or "diminishing-restart"
-    step_factor: float = 1.0  # times η; of a control another than 1
+    __pydantic_config__ = CLOSED
+
+    id: Word
+    label: Word
+    recipe: Annotated[str, schema.checked(_recipe)]  # a name of mvrc.METHODS, or "auto"
+    # of MVRC: α, or "diminishing-restart"
+    momentum: Annotated[float | str | None, schema.checked(_momentum)] = None
+    step_factor: Positive = 1.0  # times η; of a control another than 1
 
     @property
     def draws(self) -> bool:
@@ -27,17 +65,23 @@ class MethodSpec:
         return self.recipe not in ("fista", "auto", "proximal-gradient")
 
 
+Methods = tuple[Annotated[MethodSpec, _named("methods")], ...]
+Others = tuple[Annotated[str, _named("experiments")], ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Tuning:
     """Every method at its best 2^k/L, k = lowest, lowest + ½, …, highest."""
 
-    methods: tuple[MethodSpec, ...]
-    lowest: int
-    highest: int
-    passes: int  # samples of a run, in passes over the data
-    seeds: int  # by which the step is chosen
-    beside: tuple[MethodSpec, ...] = ()  # methods without a step to choose
-    spacing: float = 0.5  # of k
+    __pydantic_config__ = CLOSED
+
+    methods: Methods
+    lowest: Annotated[int, schema.checked(_power)]
+    highest: Annotated[int, schema.checked(_power)]
+    passes: Count  # samples of a run, in passes over the data
+    seeds: Count  # by which the step is chosen
+    beside: Methods = ()  # methods without a step to choose
+    spacing: Positive = 0.5  # of k
 
     def powers(self) -> list[float]:
         """The first grid."""
@@ -46,46 +90,72 @@ class Tuning:
 
 
 @dataclasses.dataclass(frozen=True)
+class AscPg:
+    """ASC-PG's own α₁ and β₁."""
+
+    __pydantic_config__ = CLOSED
+
+    step_size: Positive
+    average: Positive
+
+
+@dataclasses.dataclass(frozen=True)
 class Experiment:
     """One column of the figure."""
 
-    id: str
-    title: str
-    data: tuple[str, ...]  # sources, tried in order
-    problem: str
-    methods: tuple[MethodSpec, ...]
-    step_size: float
-    batch_size: int
-    period: int | str
-    epochs: int
-    seeds: int
-    asc_pg: dict[str, float] = dataclasses.field(default_factory=dict)  # its own α₁ and β₁
-    outer_batch_size: int | None = None
-    tuning: Tuning | None = None
-    together: bool = True  # all seeds in one vmapped program, else one after the other
-    instead_of: tuple[str, ...] = ()  # run only where one of these has no real data
-    besides: tuple[str, ...] = ()  # run only where one of these has real data
-    controls: tuple[MethodSpec, ...] = ()  # methods at another step
+    __pydantic_config__ = CLOSED
+
+    id: Word
+    title: Word
+    data: Annotated[tuple[Word, ...], Some]  # sources, tried in order
+    problem: Annotated[
+        str, schema.checked(lambda name, value: checks.choice(name, value, sources.OF_PROBLEM))
+    ]
+    methods: Annotated[Methods, Some]
+    step_size: Positive
+    batch_size: Count
+    period: Annotated[int | str, schema.checked(_period)]
+    epochs: Count
+    seeds: Count
+    asc_pg: AscPg | None = dataclasses.field(default=None, metadata={"table": AscPg})
+    outer_batch_size: Count | None = None
+    tuning: Tuning | None = dataclasses.field(default=None, metadata={"table": Tuning})
+    together: Truth = True  # all seeds in one vmapped program, else one after the other
+    instead_of: Others = ()  # run only where one of these has no real data
+    besides: Others = ()  # run only where one of these has real data
+    controls: Methods = ()  # methods at another step
+    where: str = ""  # of the file, for sentences
 
     def steps(self, n: int) -> int:
         """The period τ."""
         return -(-n // self.batch_size) if self.period == "pass" else int(self.period)
 
 
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A whole file; its tables are fitted one by one, as a name is looked up in others."""
+
+    __pydantic_config__ = CLOSED
+
+    methods: Annotated[dict[str, Any], Some]
+    experiments: Annotated[dict[str, Any], Some]
+    seeds: Count = 10
+
+
 def load(path: str | Path | None = None) -> dict[str, Experiment]:
     """The experiments of a TOML file; the paper's by default."""
-    text = (
-        (resources.files("mvrc.experiments") / "paper.toml").read_text("utf-8")
-        if path is None
-        else Path(path).read_text("utf-8")
-    )
-    table = tomllib.loads(text)
-    methods = {
-        name: MethodSpec(name, **fields) for name, fields in table.get("methods", {}).items()
-    }
+    if path is None:
+        with resources.as_file(resources.files("mvrc.experiments") / "paper.toml") as file:
+            return load(file)
+    file = Path(path)
+    whole = schema.fit(File, schema.read(file), file)
+    names: dict[str, dict[str, Any]] = {"methods": {}, "experiments": {}}
+    for name, table in whole.methods.items():
+        names["methods"][name] = _method(file, name, table)
+    names["experiments"] = {name: name for name in whole.experiments}
     return {
-        name: _experiment(name, fields, methods, table.get("seeds", 10))
-        for name, fields in table.get("experiments", {}).items()
+        name: _experiment(file, name, table, whole.seeds, names)
+        for name, table in whole.experiments.items()
     }
 
 
@@ -116,29 +186,43 @@ def quick(experiment: Experiment) -> Experiment:
     )
 
 
-def _experiment(
-    name: str, fields: dict[str, Any], methods: dict[str, MethodSpec], seeds: int
-) -> Experiment:
-    known = {field.name for field in dataclasses.fields(Experiment)}
-    for word in fields:
-        if word not in known:
-            raise ValueError(
-                f"experiment {name!r} has no field {word!r}{checks.nearest(word, known)}; its "
-                f"fields are {', '.join(sorted(known))}."
-            )
-
-    def chosen(names: list[str]) -> tuple[MethodSpec, ...]:
-        return tuple(methods[checks.choice(f"methods of {name}", m, methods)] for m in names)
-
-    methods_of = chosen(fields["methods"])
-    if any(m.recipe == "asc-pg" for m in methods_of) and not fields.get("asc_pg"):
+def _method(file: Path, name: str, table: Any) -> MethodSpec:
+    at = ("methods", name)
+    spec = schema.fit(MethodSpec, table, file, *at, id=name)
+    where = f"{file}: {schema.dotted(at)}"
+    if spec.momentum is not None and spec.recipe != "mvrc":
         raise ValueError(
-            f"experiment {name!r} runs ASC-PG and needs asc_pg = {{ step_size = …, average = … }}."
+            f"{where}.momentum is for recipe = 'mvrc' alone, not {spec.recipe!r}; leave it out."
         )
-    tuning = fields.get("tuning")
-    if tuning is not None:
-        named = {word: chosen(tuning.get(word, [])) for word in ("methods", "beside")}
-        tuning = Tuning(**tuning | named)
-    listed = {word: tuple(fields.get(word, ())) for word in ("data", "instead_of", "besides")}
-    own = {"methods": methods_of, "tuning": tuning, "controls": chosen(fields.get("controls", []))}
-    return Experiment(id=name, **{"seeds": seeds, **fields, **listed, **own})
+    if spec.step_factor != 1 and spec.recipe in OWN_STEP:
+        raise ValueError(
+            f"{where}.step_factor is times the step_size of an experiment, and recipe = "
+            f"{spec.recipe!r} has its own; leave it out."
+        )
+    return spec
+
+
+def _experiment(
+    file: Path, name: str, table: Any, seeds: int, names: dict[str, dict[str, Any]]
+) -> Experiment:
+    at = ("experiments", name)
+    where = f"{file}: {schema.dotted(at)}"
+    if isinstance(table, dict):
+        table = {"seeds": seeds, **table}
+    spec = schema.fit(Experiment, table, file, *at, names=names, id=name, where=where)
+    for i, source in enumerate(spec.data):
+        checks.choice(f"{where}.data[{i}]", source, sources.OF_PROBLEM[spec.problem])
+    tuning = spec.tuning
+    if tuning is not None and tuning.highest < tuning.lowest:
+        raise ValueError(
+            f"{where}.tuning.highest must be at least lowest, {tuning.lowest}, not "
+            f"{tuning.highest}."
+        )
+    if tuning is not None and tuning.spacing < FINEST:
+        raise ValueError(f"{where}.tuning.spacing must be at least {FINEST}, not {tuning.spacing}.")
+    run = (*spec.methods, *spec.controls, *(tuning.methods if tuning is not None else ()))
+    if spec.asc_pg is None and any(m.recipe == "asc-pg" for m in run):
+        raise ValueError(
+            f"{where} runs ASC-PG and needs asc_pg = {{ step_size = …, average = … }}."
+        )
+    return spec

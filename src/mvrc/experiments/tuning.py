@@ -9,11 +9,10 @@ import numpy as np
 
 import mvrc
 from mvrc.experiments import problems
-from mvrc.experiments.spec import Experiment, MethodSpec
+from mvrc.experiments.spec import FARTHEST, Experiment, MethodSpec
 
 LEVELS = (1e-2, 1e-4, 1e-6)  # relative gaps
 OWN_SEEDS = 1000  # the first seed by which steps are chosen: none of those that are reported
-FARTHEST = 12  # |k| beyond which the grid does not grow
 
 
 def search(

@@ -6,6 +6,8 @@ from typing import Any
 
 from mvrc import checks
 from mvrc.methods.auto import Auto as Auto
+from mvrc.methods.base import MOST_RESTARTS as MOST_RESTARTS
+from mvrc.methods.base import SHORTER as SHORTER
 from mvrc.methods.base import Method as Method
 from mvrc.methods.base import NamedRecipe as NamedRecipe
 from mvrc.methods.base import Recipe as Recipe

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mvrc.estimation import smoothness
@@ -19,22 +19,29 @@ from mvrc.estimators.spider import SpiderState
 from mvrc.methods.base import About, Method, NamedRecipe, Prepared, Start, recipe, word
 from mvrc.methods.spider_admm import SpiderADMM
 from mvrc.operators import Composed
-from mvrc.oracle import Counts, Geometry, Oracle
+from mvrc.oracle import Counts, Geometry, Oracle, add_counts
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
-from mvrc.schemes import GuardedScheme, Look, QuasiNewtonScheme
-from mvrc.split import Static, join, split
+from mvrc.schemes import GuardedScheme
+from mvrc.solvers.full_pass import FullPassSolver
+from mvrc.solvers.newton import NewtonSolver
+from mvrc.solvers.passes import CurvatureSample, Passes
+from mvrc.solvers.penalty import Penalty
+from mvrc.solvers.secants import SecantSolver
+from mvrc.split import split
 
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
-LOOK = 4  # passes that a first look at the curvature may take, a column counting as a Jacobian
-LEAST_ROWS = 16  # times d: samples below which a look says too little
-MOST_ROWS = 2**16  # of a first look
-DEAR = 2**15  # samples from which on a pass is dear
-DEAREST = 32  # passes that a look from many samples may take, and min(p, d) of its Jacobian
-WORK = 2e9  # floating-point operations that a look at the curvature may take
+FIRST_PASSES = 4  # that a first measurement may take, a column counting as a Jacobian
+LEAST_ROWS = 16  # times d: samples below which a measurement says too little
+MOST_ROWS = 2**16  # of a first measurement
+EXPENSIVE = 2**15  # samples from which on a pass is expensive
+MAX_PASSES = 32  # passes that a measurement may take, and min(p, d) of its Jacobian
+WORK = 2e9  # floating-point operations that a measurement may take
 PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 REHEARSAL = 2**16  # at most so many samples
+REHEARSED, ROUGHLY = 30, 1e-3  # most passes of it, and the share of the gradient mapping it ends at
+CHEAP = 2**17  # n·d up to which the curvature is measured at every point
 SMALL_STEP = 2**19  # floating-point operations that are worth a step of the momentum
 ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
 
@@ -44,11 +51,11 @@ class Auto(NamedRecipe):
     """Chooses by itself, and goes back when a step was none. The default of `minimize`.
 
     With few unknowns (d ≤ 256) the curvature of F is measured, and every step is a proximal Newton
-    step on one full pass; with more, it is learnt from secants (limited-memory BFGS). With many
-    unknowns and many samples, and for streams, it makes accelerated MVRC momentum steps on small
-    batches. In all cases Φ and the gradient mapping at every refresh, where they cost nothing,
-    decide: a rise goes back to the last good point and shortens the steps, progress lengthens them.
-    `result.explain()` says what was chosen and why, and what happened.
+    step on one full pass; with more, it is learnt from secants (limited-memory BFGS). Lengths are
+    measured in the curvature that each unknown has, so units of x do not matter. With many unknowns
+    and many samples, and for streams, it makes accelerated MVRC momentum steps on small batches,
+    and hands over to secants where these stall. A step that does not lower Φ is rejected and
+    shortened. `result.explain()` says what was chosen and why, and what happened.
 
     Args:
         steps: "auto", or one of the three kinds: "newton", "secant", "momentum".
@@ -68,55 +75,63 @@ class Auto(NamedRecipe):
     steps: str = word("auto")
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
-        return self.prepare(problem, geometry, start).method
+        method = self.prepare(problem, geometry, start).method
+        if method is None:
+            raise TypeError("Auto makes full passes on this problem, which is no Method.")
+        return method
 
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
-        n = problem.n
         moved = _feasible(problem, geometry, start.x)
         x0 = start.x if moved is None else moved
-        flat = geometry.x.flatten(x0)
-        bend, rows = smoothness(problem, geometry, flat)
-        notes = [
-            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} samples."
-        ]
+        notes = []
         if moved is not None:
-            notes.insert(
-                0, "x0 is outside of the constraint set; the run starts at its projection."
-            )
-        spent = Counts(inner_values=rows, inner_jacobians=rows)
-        work = _work(problem, geometry)
-        kind, why, looked = self._kind(problem, geometry, work)
+            notes.append("x0 is outside of the constraint set; the run starts at its projection.")
+        kind, why, sample = self._kind(problem, geometry)
         notes.append(why)
-        if kind == "momentum" and isinstance(problem.regularizer, Composed):
+        if kind == "momentum":
+            return self._small_steps(problem, geometry, start, x0, moved, notes)
+        spent, seconds, first, step_size = Counts(), 0.0, None, None
+        n = problem.n
+        assert n is not None
+        if n >= LONG:
+            rehearsed = _rehearse(problem, geometry, x0, sample)
+            first, spent, seconds, step_size = rehearsed
+            notes.append(
+                f"With {n:,} samples a pass is expensive: the first point was found on "
+                f"{_part(n):,} of them, for {spent.inner_values / n:.2f} passes."
+            )
+        solver = _full_passes(problem, geometry, sample, tuple(notes), first, step_size)
+        return Prepared(None, solver.notes, spent, seconds, moved, solver)
+
+    def _small_steps(
+        self, problem: Composition, geometry: Geometry, start: Start, x0: Any, moved: Any,
+        notes: list[str],
+    ) -> Prepared:  # fmt: skip
+        """Momentum on small batches; of finite sums handed over to secants where it stalls."""
+        if isinstance(problem.regularizer, Composed):
             notes[-1] = (
                 "The regulariser is r(Ax), which has no prox in closed form, and small steps cannot"
                 " bear a numeric one: SPIDER with ADMM at its default step, which nothing guards."
             )
             method = SpiderADMM().resolve(problem, geometry, start)
-            return Prepared(method, (*notes, *method.notes), spent)
-        if kind == "momentum":
-            method = _momentum(problem, geometry, bend, work, notes)
-            method = method.resolve(problem, geometry, start)
-            return Prepared(method, tuple(notes), spent, x0=moved)
-        assert n is not None
-        seconds, first = 0.0, None
-        if n >= LONG:
-            point, counts, seconds = _rehearse(problem, x0, self)
-            first = geometry.x.flatten(point)
-            spent = Counts(*(a + b for a, b in zip(spent, counts, strict=True)))
-            notes.append(
-                f"With {n:,} samples a pass is dear: the first point was found on {_part(n):,} "
-                f"of them, for {counts.inner_values / n:.2f} passes."
-            )
-        scheme = QuasiNewtonScheme(1 / bend, first, looked)
-        method = Method(Spider("free"), scheme, Sizes(1, None, _one(problem)), None, 1, "auto")
+            return Prepared(method, (*notes, *method.notes))
+        bend, rows = smoothness(problem, geometry, geometry.x.flatten(x0))
+        notes.append(
+            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} samples."
+        )
+        method = _momentum(problem, geometry, bend, _work(problem, geometry), notes)
         method = method.resolve(problem, geometry, start)
-        return Prepared(method, tuple(notes), spent, seconds, moved)
+        spent = Counts(inner_values=rows, inner_jacobians=rows)
+        second = None
+        if problem.n is not None and problem.N is not None and geometry.lanes == 1:
+            notes.append("Where it stalls, secant steps on full passes go on.")
+            second = SecantSolver(problem, geometry)
+        return Prepared(method, tuple(notes), spent, x0=moved, second=second)
 
     def _kind(
-        self, problem: Composition, geometry: Geometry, work: float
-    ) -> tuple[str, str, Look | None]:
-        """Which steps, why, and how the curvature is looked at."""
+        self, problem: Composition, geometry: Geometry
+    ) -> tuple[str, str, CurvatureSample | None]:
+        """Which steps, why, and the samples of the curvature."""
         n, d = problem.n, geometry.x.size
         if n is None or problem.N is None:
             if self.steps in ("newton", "secant"):
@@ -133,14 +148,14 @@ class Auto(NamedRecipe):
         asked = f"{self.steps.capitalize()} steps were asked for."
         if self.steps in ("secant", "momentum"):
             return self.steps, asked, None
-        looked = _look(problem, geometry, work)
+        looked = _curvature_sample(problem, geometry)
         if self.steps == "newton":
             if isinstance(looked, str):
                 raise ValueError(
                     f"steps is 'newton', but {looked}; it may be 'auto', 'secant' or 'momentum'."
                 )
             return "newton", asked, looked
-        if isinstance(looked, Look):
+        if isinstance(looked, CurvatureSample):
             part = (
                 "from all samples" if looked.rows == n else f"at first from {looked.rows:,} samples"
             )
@@ -151,11 +166,11 @@ class Auto(NamedRecipe):
                 looked,
             )
         because = looked[0].upper() + looked[1:]
-        if n >= DEAR:
+        if n >= EXPENSIVE:
             return (
                 "momentum",
-                f"{because}, and a pass over {n:,} samples is dear: accelerated momentum on small "
-                f"batches.",
+                f"{because}, and a pass over {n:,} samples is expensive: accelerated momentum on "
+                f"small batches.",
                 None,
             )
         return (
@@ -203,41 +218,26 @@ def _work(problem: Composition, geometry: Geometry) -> float:
     return max(flops, 2.0 * (geometry.x.size + outer))
 
 
-def _look(problem: Composition, geometry: Geometry, work: float) -> Look | str:
-    """How the whole curvature is looked at, or why it is not."""
+def _curvature_sample(problem: Composition, geometry: Geometry) -> CurvatureSample | str:
+    """The samples of a measurement of the curvature, or why there is none."""
     n, d, p = problem.n, geometry.x.size, geometry.y.size
     assert n is not None
+    too_many = f"with d = {d:,} unknowns and p = {p:,} the curvature is too expensive to measure"
+    if d > WIDEST:  # before anything is traced
+        return too_many
+    work = _work(problem, geometry)
     least = min(n, 8 * d)
-    most = min(n, int(WORK / (3 * work * d)), max(DEAREST * n // d, least))
-    dear = most < least or (n > least and min(p, d) > DEAREST)
-    if d > WIDEST or p * d > 2**22 or dear:
-        return f"with d = {d:,} unknowns and p = {p:,} the curvature is too dear to be measured"
-    if not _twice(problem, geometry):
-        return "f or g cannot be differentiated twice, so the curvature cannot be measured"
-    first = min(n, max(LOOK * n // d, LEAST_ROWS * d), MOST_ROWS, most)
+    most = min(n, int(WORK / (3 * work * d)), max(MAX_PASSES * n // d, least))
+    expensive = most < least or (n > least and min(p, d) > MAX_PASSES)
+    if p * d > 2**22 or expensive:
+        return too_many
+    first = min(n, max(FIRST_PASSES * n // d, LEAST_ROWS * d), MOST_ROWS, most)
     rows = math.ceil(n / max(1, round(n / first)))
     pieces = math.ceil(n / rows) if most == n else most // rows
-    return Look(rows, 1, max(1, pieces))
-
-
-@_once
-def _twice(problem: Composition, geometry: Geometry) -> bool:
-    """Whether f and g can be differentiated twice, as a custom derivative rule may not."""
-    few = lambda data: jax.tree_util.tree_map(lambda a: a[:2], data)  # noqa: E731
-    problem = dataclasses.replace(
-        problem, inner_data=few(problem.inner_data), outer_data=few(problem.outer_data)
-    )
-    oracle = Oracle(problem, geometry, {})
-    batches = oracle.everything()
-    piece = problem.inner_source.scattered(1, 0)
-    x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
-    y = jax.ShapeDtypeStruct((geometry.y.size,), geometry.y.dtype)
-    try:
-        # Lowered, as a custom_vjp without a second derivative is found only then.
-        jax.jit(lambda x, y: oracle.hessian(x, y, y, batches, piece, 1)).lower(x, y)
-    except Exception:
-        return False
-    return True
+    sample = CurvatureSample(rows, 1, max(1, pieces))
+    if not Passes(problem, geometry).has_curvature(sample):
+        return "f or g cannot be differentiated twice, so the curvature cannot be measured"
+    return sample
 
 
 def _momentum(
@@ -281,48 +281,63 @@ def _empty(geometry: Geometry, matrix: bool) -> SpiderState:
     return SpiderState(zeros(d), zeros(p), zeros(p), kept, zeros(d))
 
 
-def _one(problem: Composition) -> int | None:
-    return 1 if problem.two_level else None
+def _full_passes(
+    problem: Composition, geometry: Geometry, sample: CurvatureSample | None,
+    notes: tuple[str, ...] = (), first: np.ndarray | None = None, step_size: float | None = None,
+) -> FullPassSolver:  # fmt: skip
+    """Newton's method where the curvature can be measured, secants elsewhere."""
+    if sample is None:
+        return SecantSolver(problem, geometry, notes, first, step_size)
+    n, d = problem.n, geometry.x.size
+    assert n is not None
+    lazy = sample.rows < n or n * d > CHEAP
+    return NewtonSolver(problem, geometry, sample, lazy, notes, first, step_size)
 
 
 def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
     """The projection of an x0 outside of the constraint set; None for one inside."""
-    numbers, static = split(problem, geometry.x.dtype)
-    flat = geometry.x.flatten(x)
-    if bool(_inside(static, geometry, numbers, flat)):
+    penalty = Penalty(problem.regularizer, geometry.x)
+    flat = np.asarray(geometry.x.flatten(x)).astype(np.float64)
+    if np.isfinite(penalty.value(flat)):
         return None
     for _ in range(PROJECTIONS):  # of r(Ax) each is numeric, and comes closer
-        flat = _projected(static, geometry, numbers, flat)
-        if bool(_inside(static, geometry, numbers, flat)):
-            return geometry.x.unflatten(np.asarray(flat))
+        flat = penalty.prox(flat, np.ones_like(flat))
+        if np.isfinite(penalty.value(flat)):
+            return geometry.x.unflatten(flat.astype(geometry.x.dtype))
     raise ValueError(
         "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
     )
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _inside(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
-    return jnp.isfinite(Oracle(join(numbers, static), geometry, {}).penalty(x))
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _projected(static: Static, geometry: Geometry, numbers: Any, x: Any) -> Any:
-    regularizer = join(numbers, static).regularizer  # its own prox, also of r(Ax): in x
-    nearest = regularizer.prox(geometry.x.unflatten(x), jnp.ones((), x.dtype))
-    return geometry.x.flatten(nearest)
 
 
 def _part(n: int) -> int:
     return min(n // 16, REHEARSAL)
 
 
-def _rehearse(problem: Composition, x0: Any, auto: Auto) -> tuple[Any, Counts, float]:
-    """A minimum on a part of the samples, and what it took."""
-    from mvrc.solve import minimize
-
+def _rehearse(
+    problem: Composition, geometry: Geometry, x0: Any, sample: CurvatureSample | None
+) -> tuple[np.ndarray, Counts, float, float]:
+    """A rough minimum on a part of the samples, what it took, and λ there."""
     n = problem.n
     assert n is not None
-    chosen = np.sort(np.random.default_rng(0).choice(n, _part(n), replace=False))
+    part = _part(n)
+    chosen = np.sort(np.random.default_rng(0).choice(n, part, replace=False))
     data = jax.tree_util.tree_map(lambda a: np.asarray(a[chosen]), problem.inner_data)
-    result = minimize(dataclasses.replace(problem, inner_data=data), x0, auto, rtol=1e-3, epochs=30)
-    return result.x, result.counts, result.seconds
+    problem = dataclasses.replace(problem, inner_data=data)
+    if sample is not None:
+        rows = min(sample.rows, part)
+        sample = CurvatureSample(rows, 1, max(1, part // rows))
+    solver = _full_passes(problem, geometry, sample)
+    start = time.perf_counter()
+    state, info = solver.init(geometry.x.flatten(x0))
+    counts, compiling = info.counts, info.compiling
+    first = solver.measured(state, None)
+    for _ in range(REHEARSED):
+        now = solver.measured(state, None)
+        if first is None or now is None or solver.end(state, False) is not None:
+            break
+        if now[1] <= ROUGHLY * first[1]:
+            break
+        state, info = solver.step(state)
+        counts, compiling = add_counts(counts, info.counts), compiling + info.compiling
+    seconds = time.perf_counter() - start - compiling
+    return np.asarray(state.x), counts, seconds, solver.step_size

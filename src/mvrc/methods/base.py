@@ -22,12 +22,13 @@ from mvrc.estimators.base import JACOBIANS, chosen
 from mvrc.estimators.saga import TABLES
 from mvrc.metrics import measure
 from mvrc.operators import Composed
-from mvrc.oracle import Counts, Geometry
+from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.problem import Composition
 from mvrc.regularizers import Zero
 from mvrc.sampling import Sizes
 from mvrc.schedules import RESTARTS, Constant, MomentumSchedule, Power
 from mvrc.schemes import ProximalScheme, Scheme
+from mvrc.solvers.solver import Solver
 
 # ε of the normalised step of Nested-SPIDER and of MVRC on two levels, relative to the gradient
 # mapping at x0: a step is at most a tenth as long as the first one would be. Chosen on the
@@ -36,6 +37,9 @@ from mvrc.schemes import ProximalScheme, Scheme
 # θ ≡ 1. On the real houses and on seed 7, which had no part in it, 0.1 reached it with four of
 # four seeds, 0.3 with three.
 RELATIVE_EPSILON = 0.1
+
+# A run that diverges at its default step starts again at this share of it, so many times at most.
+SHORTER, MOST_RESTARTS = 0.25, 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +62,17 @@ class Start:
     problem: Composition
     x: Any
     spent: list[Counts] = dataclasses.field(default_factory=list)  # what was evaluated here
+    found: list[float] = dataclasses.field(default_factory=list)  # the default step, if asked for
+    restarts: int = 0  # how often it was too long
 
     def step_size(self) -> float:
-        return default_step_size(self.problem, self.x)
+        if not self.found:
+            self.found.append(default_step_size(self.problem, self.x))
+        return self.found[0] * SHORTER**self.restarts
+
+    def again(self, restarts: int) -> Start:
+        """The same after so many restarts at a shorter step."""
+        return dataclasses.replace(self, spent=[], restarts=restarts)
 
     def epsilon(self, given: float | str | None, step_size: float) -> float | None:
         """ε of the normalised step; "auto" is RELATIVE_EPSILON·‖𝒢_η(x0)‖, for a pass."""
@@ -78,11 +90,13 @@ class Start:
 class Prepared:
     """A method for a problem, how it was chosen, and what the choice has evaluated."""
 
-    method: Method
+    method: Method | None  # None: the solver
     notes: tuple[str, ...] = ()  # sentences
     spent: Counts = dataclasses.field(default_factory=Counts)
     seconds: float = 0.0
     x0: Any = None  # where the run starts instead of the user's x0
+    solver: Solver | None = None  # of full passes, in the place of a method
+    second: Any = None  # a SecantSolver that takes over where the method stalls
 
 
 class Recipe(eqx.Module):
@@ -91,8 +105,7 @@ class Recipe(eqx.Module):
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
         """The method, with an account of what was chosen and evaluated for it."""
         method = self.resolve(problem, geometry, start)
-        spent = Counts(*(sum(column) for column in zip(Counts(), *start.spent, strict=True)))
-        return Prepared(method, method.notes, spent)
+        return Prepared(method, method.notes, add_counts(*start.spent))
 
     @abc.abstractmethod
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
@@ -183,6 +196,13 @@ class Method(Recipe):
         self.period = _optional("period", period)
         self.name = name
         self.notes = notes
+
+    def refreshes_exactly(self, problem: Composition) -> bool:
+        """Whether every epoch begins with the exact gradient, so that noise fades with progress."""
+        if not self.estimator.roles(problem.two_level):
+            return True  # nothing is drawn
+        finite_sum = problem.n is not None and problem.N is not None
+        return self.estimator.refreshes and finite_sum and self.refresh == Sizes()
 
     @property
     def steps(self) -> int:

@@ -20,12 +20,24 @@ class Regularizer(eqx.Module):
     """r: x ↦ (−∞, +∞], convex and closed."""
 
     @abc.abstractmethod
-    def value(self, x: Any) -> jax.Array:
+    def value(self, x: Any) -> Any:
         """r(x), a scalar; +∞ outside a constraint set."""
 
     @abc.abstractmethod
     def prox(self, x: Any, step: Any) -> Any:
-        """argmin_u r(u) + ‖u − x‖² / (2 step)."""
+        """argmin_u r(u) + Σᵢ (uᵢ − xᵢ)² / (2 stepᵢ).
+
+        `step` is one number; or a tree like x, with equal numbers where `groups` are equal.
+        """
+
+    def groups(self, x: Any) -> np.ndarray:
+        """A label for each coordinate: those with the same one are coupled by r. All are, here."""
+        return np.zeros(_size(x), int)
+
+    @property
+    def numpy(self) -> bool:
+        """Whether value and prox compute with NumPy where x has NumPy's arrays."""
+        return False
 
     def check(self, x: Any) -> None:
         """Raise a ValueError when r cannot be applied to x; called once, outside jit."""
@@ -51,23 +63,64 @@ def number(value: Any) -> Any:
     return np.asarray(value) if np.ndim(value) else float(value)
 
 
+class Separable(Regularizer):
+    """r is a sum over the coordinates; written for NumPy's and JAX's arrays alike."""
+
+    def groups(self, x: Any) -> np.ndarray:
+        return np.arange(_size(x))
+
+    @property
+    def numpy(self) -> bool:
+        return True
+
+
+def _size(x: Any) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+
+
+def namespace(leaf: Any, *numbers: Any) -> Any:
+    """NumPy for its own arrays, where none of the numbers is JAX's; JAX's for all others."""
+    own = isinstance(leaf, np.ndarray | np.generic)
+    return np if own and not any(isinstance(a, jax.Array) for a in numbers) else jnp
+
+
+def one_step(step: Any) -> Any:
+    """The step as one number, for an r that couples all coordinates."""
+    first = jax.tree.leaves(step)[0]
+    return first if np.ndim(first) == 0 else first.reshape(-1)[0]
+
+
 def each(function: Callable, x: Any, *numbers: Any) -> Any:
-    """function(leaf, *numbers) for every leaf, the numbers cast to its dtype."""
+    """function(leaf, *numbers) for every leaf, the numbers cast to its dtype.
 
-    def on(leaf: Any) -> jax.Array:
-        leaf = jnp.asarray(leaf)
-        return function(leaf, *(jnp.asarray(value, leaf.dtype) for value in numbers))
+    A number may be a tree like x, with an array for every leaf.
+    """
+    treedef: Any
+    leaves, treedef = jax.tree_util.tree_flatten(x)
+    structured = [jax.tree_util.tree_structure(value) == treedef for value in numbers]
+    given = [
+        treedef.flatten_up_to(value) if whole else [value] * len(leaves)
+        for value, whole in zip(numbers, structured, strict=True)
+    ]
 
-    return jax.tree.map(on, x)
+    def on(leaf: Any, *numbers: Any) -> Any:
+        xp = namespace(leaf, *numbers)
+        leaf = xp.asarray(leaf)
+        return function(leaf, *(xp.asarray(value, leaf.dtype) for value in numbers))
+
+    return treedef.unflatten([on(*args) for args in zip(leaves, *given, strict=True)])
 
 
-def total(function: Callable, x: Any, *numbers: Any) -> jax.Array:
+def total(function: Callable, x: Any, *numbers: Any) -> Any:
     """Σ function(leaf, *numbers) over the leaves."""
-    return jnp.asarray(sum(jax.tree.leaves(each(function, x, *numbers))))
+    sums = jax.tree.leaves(each(function, x, *numbers))
+    return sums[0] if len(sums) == 1 else sum(sums)
 
 
 def joint(function: Callable, x: Any, *numbers: Any) -> Any:
     """function(vector, *numbers) for the vector of all coordinates of x."""
+    if isinstance(x, np.ndarray):
+        return each(function, x.ravel(), *numbers).astype(x.dtype).reshape(x.shape)
     vector, unravel = ravel_pytree(x)
     return unravel(each(function, vector, *numbers).astype(vector.dtype))
 

@@ -11,11 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from mvrc import checks
-from mvrc.regularizers.base import Regularizer, joint, number, refuse_unless, shapes
+from mvrc.regularizers.base import (
+    Regularizer,
+    Separable,
+    joint,
+    namespace,
+    number,
+    refuse_unless,
+    shapes,
+)
 
 # A point counts as inside a set up to this many roundings: a projection makes a few, and the
 # running averages of projected points that momentum methods keep make more.
@@ -32,16 +39,21 @@ class Constraint(Regularizer):
     def project(self, x: Any) -> Any:
         """P_C(x) = argmin_{u ∈ C} ‖u − x‖."""
 
-    def value(self, x: Any) -> jax.Array:
-        point, _ = ravel_pytree(x)
-        nearest, _ = ravel_pytree(self.project(x))
-        eps = max(float(jnp.finfo(jnp.asarray(leaf).dtype).eps) for leaf in jax.tree.leaves(x))
-        gap = jnp.max(jnp.abs(point - nearest))
-        inside = jnp.isfinite(gap) & (gap <= _ROUNDINGS * eps * jnp.max(jnp.abs(point)))
-        return jnp.where(inside, 0.0, jnp.inf).astype(point.dtype)
+    def value(self, x: Any) -> Any:
+        leaves, nearest = jax.tree.leaves(x), jax.tree.leaves(type(self).project(self, x))
+        eps = max(float(jnp.finfo(leaf.dtype).eps) for leaf in nearest)
+        xp = namespace(nearest[0])
+        pairs = zip(leaves, nearest, strict=True)
+        gap = _largest(xp, [abs(leaf - near) for leaf, near in pairs])
+        inside = xp.isfinite(gap) & (gap <= _ROUNDINGS * eps * _largest(xp, map(abs, leaves)))
+        return xp.where(inside, 0.0, xp.inf).astype(gap.dtype)
 
     def prox(self, x: Any, step: Any) -> Any:
-        return self.project(x)
+        return type(self).project(self, x)  # equinox is slow to bind a method
+
+
+def _largest(xp: Any, arrays: Any) -> Any:
+    return xp.stack([xp.max(xp.asarray(array)) for array in arrays]).max()
 
 
 def _numbers(tree: Any) -> Any:
@@ -54,7 +66,7 @@ def _is_flat_list(node: Any) -> bool:
 
 
 @checks.explain_init
-class Box(Constraint):
+class Box(Constraint, Separable):
     """C = {x : lower ≤ x ≤ upper}; P_C(x) = min(max(x, lower), upper).
 
     Args:
@@ -83,24 +95,21 @@ class Box(Constraint):
                 )
 
     def project(self, x: Any) -> Any:
-        from optax.projections import projection_box
+        def clip(leaf: Any, lower: Any, upper: Any) -> Any:
+            xp = namespace(leaf, lower, upper)
+            leaf = xp.asarray(leaf)
+            bounds = (xp.asarray(bound, leaf.dtype) for bound in (lower, upper))
+            return xp.clip(leaf, *bounds)
 
-        def bound(number: Any) -> Any:
-            spread = _spread(number, x)
-            return jax.tree.map(lambda leaf, b: jnp.asarray(b, leaf.dtype), x, spread)
-
-        x = jax.tree.map(jnp.asarray, x)
-        return projection_box(x, bound(self.lower), bound(self.upper))
+        return jax.tree.map(clip, x, _spread(self.lower, x), _spread(self.upper, x))
 
 
 @checks.explain_init
-class NonNegative(Constraint):
+class NonNegative(Constraint, Separable):
     """C = {x : x ≥ 0}; P_C(x) = max(x, 0)."""
 
     def project(self, x: Any) -> Any:
-        from optax.projections import projection_non_negative
-
-        return projection_non_negative(jax.tree.map(jnp.asarray, x))
+        return jax.tree.map(lambda leaf: namespace(leaf).maximum(leaf, 0), x)
 
 
 @checks.explain_init
@@ -131,6 +140,10 @@ class Simplex(Constraint):
                 f"upper of Simplex must be at least {radius / size:.4g}, as the {size} "
                 f"coordinates of x have the sum {radius:g}, not {upper:g}."
             )
+
+    @property
+    def numpy(self) -> bool:
+        return self.upper is None
 
     def project(self, x: Any) -> Any:
         if self.upper is None:
@@ -171,11 +184,17 @@ class L2Ball(Constraint):
         return joint(projection_l2_ball, x, self.radius)
 
 
-def _project_simplex(x: jax.Array, radius: jax.Array) -> jax.Array:
-    """The projection ignores a shift of x; with max(x) = 0 it is exact however large x is."""
-    from optax.projections import projection_simplex
+def _project_simplex(x: Any, radius: Any) -> Any:
+    """max(x − τ, 0), τ = (Σ of the k largest − radius)/k for the last k whose k-th exceeds τ.
 
-    return projection_simplex(x - jnp.max(x), radius)
+    The projection ignores a shift of x; with max(x) = 0 it is exact however large x is.
+    """
+    xp = namespace(x)
+    x = x - x.max()
+    sorted_ = xp.sort(x)[::-1]
+    levels = (xp.cumsum(sorted_) - radius) / xp.arange(1, x.size + 1, dtype=x.dtype)
+    count = xp.sum(sorted_ > levels)
+    return xp.maximum(x - levels[xp.maximum(count, 1) - 1], 0)
 
 
 def _project_capped_simplex(x: jax.Array, radius: jax.Array, upper: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc import checks, inputs
-from mvrc.regularizers.base import Regularizer, shapes
+from mvrc.regularizers.base import Regularizer, one_step, shapes
 
 
 class Custom(Regularizer):
@@ -50,7 +50,9 @@ class Custom(Regularizer):
 
     def prox(self, x: Any, step: Any) -> Any:
         return jax.tree.map(
-            lambda leaf, p: jnp.asarray(p, jnp.asarray(leaf).dtype), x, self.prox_function(x, step)
+            lambda leaf, p: jnp.asarray(p, jnp.asarray(leaf).dtype),
+            x,
+            self.prox_function(x, one_step(step)),
         )
 
 

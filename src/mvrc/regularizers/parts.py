@@ -5,11 +5,11 @@ from __future__ import annotations
 import typing
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from mvrc import checks
 from mvrc.regularizers.base import Regularizer, shapes
+from mvrc.regularizers.penalties import Zero
 
 
 class Parts(Regularizer):
@@ -40,8 +40,23 @@ class Parts(Regularizer):
         for name, r in self.each.items():
             r.check(x[name])
 
-    def value(self, x: Any) -> jax.Array:
-        return sum((r.value(x[name]) for name, r in self.each.items()), jnp.zeros(()))
+    def value(self, x: Any) -> Any:
+        return sum(r.value(x[name]) for name, r in self.each.items())
 
     def prox(self, x: Any, step: Any) -> Any:
-        return {**x, **{name: r.prox(x[name], step) for name, r in self.each.items()}}
+        steps = step if isinstance(step, dict) else dict.fromkeys(x, step)
+        return {
+            **x,
+            **{name: type(r).prox(r, x[name], steps[name]) for name, r in self.each.items()},
+        }
+
+    def groups(self, x: Any) -> np.ndarray:
+        labels: list[np.ndarray] = []
+        for name in sorted(x):  # the order of the leaves
+            own = self.each.get(name, Zero()).groups(x[name])
+            labels.append(own + sum(part.max() + 1 for part in labels))
+        return np.concatenate(labels)
+
+    @property
+    def numpy(self) -> bool:
+        return all(r.numpy for r in self.each.values())

@@ -15,9 +15,12 @@ from jax.typing import ArrayLike
 from mvrc import checks
 from mvrc.regularizers.base import (
     Regularizer,
+    Separable,
     each,
     joint,
+    namespace,
     number,
+    one_step,
     refuse_unless,
     refuse_unless_axes,
     refuse_unless_weight,
@@ -26,18 +29,18 @@ from mvrc.regularizers.base import (
 
 
 @checks.explain_init
-class Zero(Regularizer):
+class Zero(Separable):
     """r(x) = 0; prox(x, step) = x."""
 
-    def value(self, x: Any) -> jax.Array:
-        return total(lambda leaf: jnp.zeros((), leaf.dtype), x)
+    def value(self, x: Any) -> Any:
+        return total(lambda leaf: namespace(leaf).zeros((), leaf.dtype), x)
 
     def prox(self, x: Any, step: Any) -> Any:
-        return jax.tree.map(jnp.asarray, x)
+        return jax.tree.map(lambda leaf: namespace(leaf).asarray(leaf), x)
 
 
 @checks.explain_init
-class L1(Regularizer):
+class L1(Separable):
     """r(x) = weight ‖x‖₁; prox(x, step) = sign(x) max(|x| − step·weight, 0)."""
 
     weight: ArrayLike = eqx.field(converter=number)
@@ -45,15 +48,15 @@ class L1(Regularizer):
     def __check_init__(self) -> None:
         refuse_unless_weight(self)
 
-    def value(self, x: Any) -> jax.Array:
-        return total(lambda leaf, weight: weight * jnp.sum(jnp.abs(leaf)), x, self.weight)
+    def value(self, x: Any) -> Any:
+        return total(lambda leaf, weight: weight * abs(leaf).sum(), x, self.weight)
 
     def prox(self, x: Any, step: Any) -> Any:
         return each(lambda leaf, weight, s: _shrink(leaf, s * weight), x, self.weight, step)
 
 
 @checks.explain_init
-class L2(Regularizer):
+class L2(Separable):
     """r(x) = (weight/2) ‖x‖²; prox(x, step) = x / (1 + step·weight)."""
 
     weight: ArrayLike = eqx.field(converter=number)
@@ -61,15 +64,15 @@ class L2(Regularizer):
     def __check_init__(self) -> None:
         refuse_unless_weight(self)
 
-    def value(self, x: Any) -> jax.Array:
-        return total(lambda leaf, weight: weight / 2 * jnp.sum(leaf**2), x, self.weight)
+    def value(self, x: Any) -> Any:
+        return total(lambda leaf, weight: weight / 2 * (leaf**2).sum(), x, self.weight)
 
     def prox(self, x: Any, step: Any) -> Any:
         return each(lambda leaf, weight, s: leaf / (1 + s * weight), x, self.weight, step)
 
 
 @checks.explain_init
-class ElasticNet(Regularizer):
+class ElasticNet(Separable):
     """r(x) = l1 ‖x‖₁ + (l2/2) ‖x‖²; prox(x, step) = prox_{l1‖·‖₁}(x, step) / (1 + step·l2)."""
 
     l1: ArrayLike = eqx.field(converter=number)
@@ -79,11 +82,14 @@ class ElasticNet(Regularizer):
         refuse_unless_weight(self, "l1")
         refuse_unless_weight(self, "l2")
 
-    def value(self, x: Any) -> jax.Array:
+    def value(self, x: Any) -> Any:
         return L1(self.l1).value(x) + L2(self.l2).value(x)
 
     def prox(self, x: Any, step: Any) -> Any:
-        return L2(self.l2).prox(L1(self.l1).prox(x, step), step)
+        def shrink(leaf: Any, l1: Any, l2: Any, s: Any) -> Any:
+            return _shrink(leaf, s * l1) / (1 + s * l2)
+
+        return each(shrink, x, self.l1, self.l2, step)
 
 
 class GroupL2(Regularizer):
@@ -120,16 +126,21 @@ class GroupL2(Regularizer):
                 f"the {size} of x."
             )
 
-    def value(self, x: Any) -> jax.Array:
+    def value(self, x: Any) -> Any:
         vector, _ = ravel_pytree(x)
         return jnp.sum(jnp.asarray(self.weight, vector.dtype) * self._norms(vector))
 
     def prox(self, x: Any, step: Any) -> Any:
         def shrink(vector: jax.Array, weight: jax.Array, step: jax.Array) -> jax.Array:
             norms = jnp.maximum(self._norms(vector), jnp.finfo(vector.dtype).tiny)
-            return jnp.maximum(1 - step * weight / norms, 0)[self.labels] * vector
+            share = (weight / norms)[self.labels]
+            return jnp.maximum(1 - step * share, 0) * vector
 
-        return joint(shrink, x, self.weight, step)
+        steps = ravel_pytree(step)[0]
+        return joint(shrink, x, self.weight, steps if steps.size > 1 else steps.reshape(()))
+
+    def groups(self, x: Any) -> np.ndarray:
+        return np.asarray(self.labels)
 
     def _norms(self, vector: jax.Array) -> jax.Array:
         return jnp.sqrt(jax.ops.segment_sum(vector**2, self.labels, self.count))
@@ -147,17 +158,17 @@ class Nuclear(Regularizer):
     def check(self, x: Any) -> None:
         refuse_unless_axes(self, x, 2, "matrix")
 
-    def value(self, x: Any) -> jax.Array:
+    def value(self, x: Any) -> Any:
         return L1(self.weight).value(jnp.linalg.svd(x, compute_uv=False))
 
     def prox(self, x: Any, step: Any) -> Any:
         left, singular, right = jnp.linalg.svd(x, full_matrices=False)
-        shrunk = L1(self.weight).prox(singular, step)
+        shrunk = L1(self.weight).prox(singular, one_step(step))
         return jnp.matmul(left * shrunk, right, precision="highest")
 
 
-def _shrink(x: jax.Array, threshold: jax.Array) -> jax.Array:
-    return x - jnp.clip(x, -threshold, threshold)
+def _shrink(x: Any, threshold: Any) -> Any:
+    return x - namespace(x).clip(x, -threshold, threshold)
 
 
 def _partition(groups: Any) -> tuple[np.ndarray, int]:

@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 import jax
+import numpy as np
 
 from mvrc.regularizers.base import Regularizer
 from mvrc.regularizers.constraints import Box, NonNegative
@@ -35,8 +36,17 @@ class Sum(Regularizer):
         for term in self.terms:
             x = term.prox(x, step)
             if isinstance(term, L2):
-                step = step / (1 + step * term.weight)
+                weight = term.weight
+                step = jax.tree.map(lambda s, w=weight: s / (1 + s * w), step)
         return x
+
+    def groups(self, x: Any) -> np.ndarray:
+        """Of terms in turn the coarsest; no two of them cut each other's."""
+        return min((term.groups(x) for term in self.terms), key=lambda labels: labels.max())
+
+    @property
+    def numpy(self) -> bool:
+        return all(term.numpy for term in self.terms)
 
 
 # Pairs for which prox_{r₁+r₂} = prox_{r₂} ∘ prox_{r₁}: the fused lasso (Friedman et al. 2007), the

@@ -14,6 +14,7 @@ from mvrc.regularizers.base import (
     Regularizer,
     each,
     number,
+    one_step,
     refuse_unless_axes,
     refuse_unless_weight,
 )
@@ -45,6 +46,7 @@ class TotalVariation1D(Regularizer):
         return L1(self.weight).value(jnp.diff(x))
 
     def prox(self, x: Any, step: Any) -> Any:
+        step = one_step(step)
         return each(lambda y, weight, s: _total_variation_prox(y, s * weight), x, self.weight, step)
 
 

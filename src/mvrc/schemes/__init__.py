@@ -8,5 +8,3 @@ from mvrc.schemes.guarded import GuardedScheme as GuardedScheme
 from mvrc.schemes.katyusha import KatyushaScheme as KatyushaScheme
 from mvrc.schemes.momentum import MomentumScheme as MomentumScheme
 from mvrc.schemes.proximal import ProximalScheme as ProximalScheme
-from mvrc.schemes.quasi_newton import Look as Look
-from mvrc.schemes.quasi_newton import QuasiNewtonScheme as QuasiNewtonScheme

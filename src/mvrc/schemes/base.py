@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from mvrc.oracle import Counts, Oracle, Vector
+from mvrc.oracle import Oracle, Vector
 
 Prox = Callable[[Vector, Any], Vector]
 
@@ -45,10 +45,6 @@ class Scheme(eqx.Module):
     def log(self, state: Any) -> Any:
         """The `Log` of a scheme that judges."""
         return None
-
-    def spent(self, log: Any, problem: Any, d: int) -> Counts:
-        """What was evaluated besides refreshes and steps, as the log of a run tells."""
-        return Counts()
 
     @abc.abstractmethod
     def query(self, state: Any) -> Vector:

@@ -9,13 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc.oracle import Oracle, Vector
+from mvrc.result import ACCEPTED, BROKEN, LONGER, REJECTED
 from mvrc.sampling import Samples
 from mvrc.schemes.base import Prox, Scheme
 from mvrc.schemes.judging import (
-    ACCEPTED,
-    BACK,
-    BROKEN,
-    LONGER,
     Log,
     choose,
     first_log,
@@ -101,12 +98,12 @@ class GuardedScheme(Scheme):
         grow = accept & known & (run >= _RUN)
         factor = jnp.where(accept, 1, jnp.where(verdict.finite, 0.5, 0.25))
         step = log.step * jnp.where(grow, _GROWTH, factor).astype(point.dtype)
-        decision = jnp.where(verdict.finite, BACK, BROKEN)
+        decision = jnp.where(verdict.finite, REJECTED, BROKEN)
         decision = jnp.where(accept, jnp.where(grow, LONGER, ACCEPTED), decision)
         tiny = 4 * jnp.finfo(point.dtype).eps * jnp.linalg.norm(state.good)
         close = jnp.linalg.norm(point - state.good) <= tiny
         lost = jnp.abs(objective - log.objective) <= noise
-        waiting = log.still + (close | lost | self.noisy)
+        waiting = log.stalled + (close | lost | self.noisy)
         good = jnp.where(accept, point, state.good)
         estimate = choose(accept, estimate, state.estimate)
         mapping = jnp.where(accept, mapping, log.mapping)
@@ -119,11 +116,7 @@ class GuardedScheme(Scheme):
             objective=kept,
             mapping=mapping,
             step=step,
-            left=step * mapping**2 / 2,
-            still=jnp.where(moved | ~known, 0, waiting).astype(jnp.int32),
-            looks=log.looks,
-            looked=log.looked,
-            inner=log.inner,
+            stalled=jnp.where(moved | ~known, 0, waiting).astype(jnp.int32),
         )
         noise = jnp.where(verdict.accept, error, state.noise)
         run = jnp.where(grow, 0, run).astype(jnp.int32)

@@ -1,6 +1,6 @@
-"""Judging a refresh, where Φ and ∇F are known: was it progress, did it move, what is left to gain?
+"""Judging a refresh, where Φ and ∇F are known: was it progress, did it move?
 
-Shared by the schemes of `Auto`, each of which keeps the last good point and goes back to it.
+For the guarded momentum, which keeps the last good point and goes back to it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc.operators import Composed
 from mvrc.oracle import Oracle, Vector
-from mvrc.schemes.base import Prox
 
-DECISIONS = (
-    "",  # nothing judged yet
-    "accepted",
-    "accepted, longer steps",
-    "went back, shorter steps",
-    "went back, not finite",
-)
-ACCEPTED, LONGER, BACK, BROKEN = 1, 2, 3, 4
 PATIENCE = 3  # judged points in a row without measurable progress before a run gives up
 NOISY_PATIENCE = 10  # the same where Φ is an estimate
 
@@ -33,18 +23,14 @@ class Log(NamedTuple):
     decision: Any  # place in DECISIONS
     objective: Any  # Φ
     mapping: Any  # ‖𝒢_η‖
-    step: Any  # length of a step: η times a factor, or 1/damping
-    left: Any  # decrease of Φ that the model still promises
-    still: Any  # judged points in a row without measurable progress
-    looks: Any  # times the curvature was measured
-    looked: Any  # pieces of the samples that this took
-    inner: Any  # prox of model problems
+    step: Any  # length of a step: η times a factor
+    stalled: Any  # judged points in a row without measurable progress
 
 
 def first_log(like: Vector, step: Any) -> Log:
     """Before anything is judged."""
     none, infinite = np.int32(0), np.asarray(np.inf, like.dtype)
-    return Log(none, infinite, infinite, np.asarray(step, like.dtype), infinite, *(none,) * 4)
+    return Log(none, infinite, infinite, np.asarray(step, like.dtype), none)
 
 
 def rounding(objective: Any, estimate: Any) -> Any:
@@ -54,17 +40,9 @@ def rounding(objective: Any, estimate: Any) -> Any:
     return 4 * jnp.finfo(estimate.inner.dtype).eps * jnp.where(jnp.isfinite(size), size, 0)
 
 
-def whole_prox(oracle: Oracle) -> Prox:
-    """The prox of the regulariser, for r(Ax) the numeric one; one call is counted."""
-    layout, regularizer = oracle.geometry.x, oracle.problem.regularizer
-    if not isinstance(regularizer, Composed):
-        return oracle.prox
-    return lambda point, step: layout.flatten(regularizer.prox(layout.unflatten(point), step))
-
-
 def mapping_norm(point: Vector, v: Vector, step: Any, oracle: Oracle) -> Any:
     """‖𝒢_step‖ at a point with gradient v."""
-    return jnp.linalg.norm(point - whole_prox(oracle)(point - step * v, step)) / step
+    return jnp.linalg.norm(point - oracle.prox(point - step * v, step)) / step
 
 
 class Verdict(NamedTuple):

@@ -1,6 +1,7 @@
 """Linear value functions: minimise the mean squared Bellman residual of a Markov chain."""
 
 from mvrc.applications.bellman.problems import bellman as bellman
+from mvrc.applications.bellman.problems import bellman_projected as bellman_projected
 from mvrc.applications.bellman.problems import bellman_stream as bellman_stream
 from mvrc.applications.bellman.problems import bellman_transitions as bellman_transitions
 from mvrc.applications.bellman.problems import table_simulator as table_simulator

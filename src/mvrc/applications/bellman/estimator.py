@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import numpy as np
 
 from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.bellman import inputs
-from mvrc.applications.bellman.problems import bellman, observed
+from mvrc.applications.bellman.kinds import SUCCESSORS, Chain, Transitions, from_rows
+from mvrc.applications.bellman.problems import bellman, observed, projected
+from mvrc.applications.bellman.projection import column_scales, whitening
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer
 
@@ -19,43 +22,15 @@ try:
 except ImportError as error:
     raise ImportError("The estimators need scikit-learn: pip install 'mvrc[sklearn]'.") from error
 
-
-class Transitions(NamedTuple):
-    """Observed transitions, with equal rows of features taken as one state."""
-
-    features: np.ndarray  # the distinct states that were left
-    slots: np.ndarray  # for each transition its row of `features`
-    rewards: np.ndarray
-    next_features: np.ndarray  # 0 where the transition was terminal
-
-    def mean_change(self, gamma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """φ_s − γ mean φ(s'), the mean rewards and the shares of the visits, for each state."""
-        counts = np.bincount(self.slots)
-        following = np.zeros_like(self.features)
-        np.add.at(following, self.slots, self.next_features)
-        rewards = np.bincount(self.slots, self.rewards) / counts
-        return self.features - gamma * following / counts[:, None], rewards, counts / counts.sum()
-
-
-class Chain(NamedTuple):
-    """A known Markov chain."""
-
-    features: np.ndarray
-    transition: np.ndarray
-    rewards: np.ndarray  # R, S × S
-
-    def mean_change(self, gamma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """φ_s − γ E φ(s'), the expected rewards and equal shares, for each state."""
-        states = len(self.features)
-        change = self.features - gamma * (self.transition @ self.features)
-        expected = (self.transition * self.rewards).sum(axis=1)
-        return change, expected, np.full(states, 1 / states)
+FLOATS = (np.float64, np.float32)  # kept as given, others become the first
+RESIDUALS = ("auto", "plain", "projected")
 
 
 class LinearValueFunction(Minimizer):
-    """V(s) ≈ φ(s)ᵀw, where w minimises the mean squared Bellman residual
+    """V(s) ≈ φ(s)ᵀw, where w minimises the mean squared Bellman residual, plain or projected,
 
-        Σ_s ω_s [φ(s)ᵀw − E(r + γφ(s')ᵀw | s)]² + r(w).
+        Σ_s ω_s [φ(s)ᵀw − E(r + γφ(s')ᵀw | s)]² + r(w)   or   ½ bᵀC⁺b + r(w),
+        b = Σ_s ω_s φ(s) [φ(s)ᵀw − E(r + γφ(s')ᵀw | s)],   C = Σ_s ω_s φ(s)φ(s)ᵀ.
 
     `fit` takes three kinds of data:
 
@@ -66,9 +41,12 @@ class LinearValueFunction(Minimizer):
       successor, and its reward is not used unless it is terminal.
 
     In the last two, equal rows of X are one state, whose expectation is the mean over its rows; the
-    states count by their visits. A state that is left only once has one sample for its
-    expectation, which biases w wherever transitions are random: with features that never repeat,
-    round them or use `mvrc.applications.bellman.lstd_transitions`.
+    states count by their visits. A state that is left once has one sample for its expectation, and
+    the plain residual, a square, then counts the variance of that sample as an error (double
+    sampling): it prefers values that vary little. The projected residual squares means over all
+    transitions only. Without r(w) its minimum is LSTD's (`mvrc.applications.bellman.lstd`,
+    `lstd_transitions`); where features are linearly dependent it is that of least norm in columns
+    of equal size.
 
     A trajectory is known by the order of its rows alone. A splitter that shuffles or leaves out
     rows in the middle (`train_test_split`, `KFold`) makes transitions that never happened where it
@@ -82,11 +60,15 @@ class LinearValueFunction(Minimizer):
         max_epochs: limit on epochs.
         random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.
+        residual: "plain", "projected" or "auto", which is the projected one for transitions that
+            leave their states fewer than 20 times on average, unless nothing follows them (γ = 0,
+            or all are terminal), and else the plain one.
 
     Attributes:
         coef_: w.
+        residual_: "plain" or "projected", as minimised; `result_.explain()` says why.
         result_, objective_, n_iter_: the `mvrc.Result`, its objective and its epochs. Without a
-            regularizer the result's x is w with every coordinate scaled.
+            regularizer the result's x is w in other coordinates.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
@@ -100,6 +82,7 @@ class LinearValueFunction(Minimizer):
         max_epochs: int = 1000,
         random_state: Any = None,
         verbose: bool = False,
+        residual: str = "auto",
     ) -> None:
         self.gamma = gamma
         self.regularizer = regularizer
@@ -108,6 +91,7 @@ class LinearValueFunction(Minimizer):
         self.max_epochs = max_epochs
         self.random_state = random_state
         self.verbose = verbose
+        self.residual = residual
 
     def fit(
         self,
@@ -129,14 +113,14 @@ class LinearValueFunction(Minimizer):
             transition: P, S × S.
         """
         gamma = inputs.discount(self.gamma)
+        checks.choice("residual", self.residual, RESIDUALS)
         data = self._read(X, y, next_features, terminal, transition, reset=True)
-        scale = np.ones(data.features.shape[1])
-        if self.regularizer is None:
-            # Columns of equal size converge faster, and without r(w) the minimum is the same.
-            size = np.sqrt(np.mean(data.features**2, axis=0))
-            scale = np.divide(1, size, out=scale, where=size > 0)
-        result = self._minimize(self._problem(data, scale, gamma), np.zeros(len(scale)))
-        self.coef_ = scale * result.x
+        self.residual_, reason = self._chosen(data, gamma)
+        stated = self._plain if self.residual_ == "plain" else self._projected
+        problem, basis = stated(data, gamma)
+        result = self._minimize(problem, np.zeros(basis.shape[-1]))
+        self.result_ = dataclasses.replace(result, notes=(*reason, *result.notes))
+        self.coef_ = basis * result.x if basis.ndim == 1 else basis @ result.x
         self.kind_ = type(data) if next_features is not None or transition is not None else None
         return self
 
@@ -153,7 +137,10 @@ class LinearValueFunction(Minimizer):
         terminal: Any = None,
         transition: Any = None,
     ) -> float:
-        """Minus the mean squared Bellman residual on data given as to `fit`; 0 is best."""
+        """Minus what was minimised, without r(w), on data given as to `fit`; 0 is best.
+
+        The projection is on the features of these data: it needs more rows than columns.
+        """
         check_is_fitted(self)
         if self.kind_ is not None and next_features is None and transition is None:
             given = "transition" if self.kind_ is Chain else "next_features"
@@ -162,25 +149,58 @@ class LinearValueFunction(Minimizer):
                 f"taken as a trajectory (in a search, ask for it by set_score_request)."
             )
         data = self._read(X, y, next_features, terminal, transition, reset=False)
-        change, rewards, shares = data.mean_change(inputs.discount(self.gamma))
-        return -float(shares @ (change @ self.coef_ - rewards) ** 2)
+        change, rewards = data.mean_change(inputs.discount(self.gamma))
+        residuals = change @ self.coef_ - rewards
+        if self.residual_ == "plain":
+            return -float(data.shares @ residuals**2)
+        white = data.features @ whitening(data.features, data.shares)
+        return -float(np.sum(((data.shares * residuals) @ white) ** 2) / 2)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
-    def _problem(self, data: Chain | Transitions, scale: np.ndarray, gamma: float) -> Composition:
-        """The problem in the scaled variables w / scale."""
+    def _chosen(self, data: Chain | Transitions, gamma: float) -> tuple[str, tuple[str, ...]]:
+        """The residual, and why, in a sentence where there was something to choose."""
+        if self.residual != "auto":
+            return self.residual, ()
+        if isinstance(data, Chain):  # expectations are known
+            return "plain", ()
+        if data.biased(gamma):
+            return "projected", (
+                f"The projected Bellman residual is minimised: {data.seen()}, and with fewer than "
+                f"{SUCCESSORS} for each the plain one would count the variance of the next value "
+                f"as an error.",
+            )
+        return "plain", (f"The plain Bellman residual is minimised: {data.seen()}.",)
+
+    def _plain(self, data: Chain | Transitions, gamma: float) -> tuple[Composition, np.ndarray]:
+        """The problem in scaled variables x, and the scales: w is their product with x."""
+        features, scale = data.features, np.ones(data.features.shape[1])
+        if self.regularizer is None:
+            # Columns of equal size converge faster, and without r(w) the minimum is the same.
+            scale = column_scales(features, data.shares)
         if isinstance(data, Chain):
-            return bellman(
-                data.transition, data.rewards, data.features * scale, gamma,
+            problem = bellman(
+                data.transition, data.rewards, features * scale, gamma,
                 regularizer=self.regularizer,
             )  # fmt: skip
-        return observed(
-            data.slots, data.rewards, data.next_features * scale, data.features * scale, gamma,
-            "visits", self.regularizer,
-        )  # fmt: skip
+            return problem, scale
+        scaled = data._replace(features=features * scale, next_features=data.next_features * scale)
+        return observed(scaled, gamma, "visits", self.regularizer), scale
+
+    def _projected(self, data: Chain | Transitions, gamma: float) -> tuple[Composition, np.ndarray]:
+        """The problem in x, and the scales or the matrix whose product with x is w."""
+        change, rewards = data.mean_change(gamma)
+        basis = whitening(data.features, data.shares)
+        white = data.features @ basis
+        if self.regularizer is not None:
+            problem = projected(white, change, rewards, data.shares, self.regularizer)
+            return problem, np.ones(len(basis))
+        # Without r(w) in the whitened features: E[ψ(ψ − γψ')ᵀ] has singular values from about 1 − γ
+        # to 1 + γ, whatever the features are.
+        return projected(white, change @ basis, rewards, data.shares, None), basis
 
     def _read(
         self, X: Any, y: Any, next_features: Any, terminal: Any, transition: Any, reset: bool
@@ -188,10 +208,10 @@ class LinearValueFunction(Minimizer):
         """The user's data, checked, as one of the two kinds."""
         if transition is None:
             X, y = validate_data(
-                self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, reset=reset
+                self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2, reset=reset
             )
             following = None if next_features is None else self._following(next_features, X.shape)
-            return _transitions(X, y.astype(np.float64), following, terminal)
+            return from_rows(X, y.astype(np.float64), following, terminal)
         for name, value in (("next_features", next_features), ("terminal", terminal)):
             if value is not None:
                 raise ValueError(
@@ -200,7 +220,7 @@ class LinearValueFunction(Minimizer):
                 )
         if y is None:
             raise ValueError("y is missing: with transition, y are the rewards of the states.")
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, reset=reset)
+        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2, reset=reset)
         matrix = inputs.chain(transition).astype(np.float64)
         if len(matrix) != len(X):
             raise ValueError(
@@ -219,15 +239,3 @@ class LinearValueFunction(Minimizer):
             )
         validate_data(self, next_features, reset=False, skip_check_array=True)
         return following
-
-
-def _transitions(
-    X: np.ndarray, y: np.ndarray, following: np.ndarray | None, terminal: Any
-) -> Transitions:
-    ended = inputs.flags("terminal", terminal, len(X), "X")
-    if following is None:  # a trajectory
-        rows = len(X) if ended[-1] else len(X) - 1
-        following = np.roll(X, -1, axis=0)[:rows]
-        X, y, ended = X[:rows], y[:rows], ended[:rows]
-    states, slots = np.unique(X, axis=0, return_inverse=True)
-    return Transitions(states, slots.ravel(), y, np.where(ended[:, None], 0.0, following))

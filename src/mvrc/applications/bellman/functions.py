@@ -73,6 +73,16 @@ def squared_residual(w: Any, step: Any) -> Any:
     return jnp.square(step["change"] @ w - step["rewards"])[None]
 
 
+def projected_residual(w: Any, step: Any) -> Any:
+    """g_k(w) = ψ_k ((φ_k − γφ'_k)ᵀw − r_k)."""
+    return step["white"] * (step["change"] @ w - step["rewards"])
+
+
+def half_square(y: Any) -> Any:
+    """f(y) = ½‖y‖²."""
+    return jnp.sum(y**2) / 2
+
+
 def mean_square(y: Any) -> Any:
     """f(y) = (1/S)‖y‖²."""
     return jnp.mean(y**2)

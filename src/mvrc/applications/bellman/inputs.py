@@ -56,15 +56,31 @@ def reward_matrix(name: str, rewards: Any, states: int) -> np.ndarray:
     return np.broadcast_to(given[:, None], (states, states))
 
 
-def feature_table(features: Any, states: int | None = None) -> np.ndarray:
+def feature_table(features: Any, states: int | None = None, name: str = "features") -> np.ndarray:
     """Φ, S × d with a row of features for each state."""
-    table = numbers("features", features)
+    table = numbers(name, features)
     if table.ndim != 2 or table.shape[0] != (table.shape[0] if states is None else states):
         wanted = "S × d" if states is None else f"{states} × d, a row for each state,"
-        raise ValueError(f"features must be {wanted} not of shape {table.shape}.")
+        raise ValueError(f"{name} must be {wanted} not of shape {table.shape}.")
     if table.size == 0:
-        raise ValueError(f"features must not be empty, and has the shape {table.shape}.")
+        raise ValueError(f"{name} must not be empty, and has the shape {table.shape}.")
     return table
+
+
+def transitions(
+    features: Any, rewards: Any, next_features: Any, gamma: Any, terminal: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """φ, φ − γφ' (φ where the transition is terminal) in float64, and r."""
+    left = feature_table(features)
+    following = feature_table(next_features, name="next_features")
+    if following.shape != left.shape:
+        raise ValueError(
+            f"next_features must have the shape of features, {left.shape}, not {following.shape}."
+        )
+    gains = column("rewards", rewards, len(left), "features")
+    going = ~flags("terminal", terminal, len(left), "features")
+    after = (discount(gamma) * going)[:, None] * following  # float64, as the first factor is
+    return left, left - after, gains
 
 
 def column(name: str, values: Any, rows: int, owner: str) -> np.ndarray:

@@ -1,12 +1,14 @@
 """The mean squared Bellman residual as a composition: from tables, from transitions, simulated.
 
-In all forms y = g(w) is the Bellman residual of every state. The paper stacks Φw and the Bellman
+In these forms y = g(w) is the Bellman residual of every state. The paper stacks Φw and the Bellman
 targets and lets f take their difference; as that is linear, it is taken inside here, which halves y
-and changes no value, gradient or estimate.
+and changes no value, gradient or estimate. In the projected form y is the residual's part that the
+features see.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,8 @@ import numpy as np
 
 from mvrc import checks
 from mvrc.applications.bellman import functions, inputs
+from mvrc.applications.bellman.kinds import SUCCESSORS, Transitions
+from mvrc.applications.bellman.projection import whitening
 from mvrc.inputs import check_function
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer
@@ -78,6 +82,8 @@ def bellman_transitions(
     g_k(w) = Φw − (n/n_s) e_s (r + γφ(s')ᵀw) for transition k from state s, which was left n_s
     times: the mean over k is the residual y of the visited states. f(y) = Σ_s ω_s y_s².
     Where no state is left twice, targets need no mean, and g_k is the squared residual itself.
+    With few successors for each state and random steps its minimum is biased, as the variance of
+    the targets counts too, and a warning says so: see `bellman_projected`.
 
     A pass costs n times the number of visited states.
 
@@ -99,29 +105,25 @@ def bellman_transitions(
     ended = inputs.flags("terminal", terminal, n, "states")
     following = np.where(ended[:, None], 0, table[entered])
     visited, slots = np.unique(left, return_inverse=True)
-    return observed(
-        slots, gains, following, table[visited], inputs.discount(gamma),
-        checks.choice("weighting", weighting, WEIGHTINGS), regularizer,
-    )  # fmt: skip
+    data = Transitions(table[visited], slots, gains, following)
+    checks.choice("weighting", weighting, WEIGHTINGS)
+    return observed(data, inputs.discount(gamma), weighting, regularizer)
 
 
 def observed(
-    slots: np.ndarray,
-    rewards: np.ndarray,
-    next_features: np.ndarray,
-    features: np.ndarray,
-    gamma: float,
-    weighting: str,
-    regularizer: Regularizer | None,
+    data: Transitions, gamma: float, weighting: str, regularizer: Regularizer | None
 ) -> Composition:
-    """The problem of checked transitions from rows `slots` of `features`, each left at least once.
-
-    A terminal transition has next features 0.
-    """
-    if len(slots) == 1:  # the mean of one sample is that of the sample twice
-        slots, rewards, next_features = (
-            np.repeat(a, 2, axis=0) for a in (slots, rewards, next_features)
+    """The problem of checked transitions; warns, past its caller and that one's, of a bias."""
+    if data.biased(gamma):
+        warnings.warn(
+            f"The plain Bellman residual is biased where steps are random: {data.seen()}, and with "
+            f"fewer than {SUCCESSORS} for each the variance of the next value counts as an error; "
+            f"the projected residual has no such bias (residual='projected' of "
+            f"LinearValueFunction, or bellman_projected).",
+            stacklevel=4,
         )
+    features = data.features
+    slots, rewards, next_features = _two_at_least(data.slots, data.rewards, data.next_features)
     counts = np.bincount(slots, minlength=len(features))
     n = len(slots)
     if counts.max() == 1:
@@ -140,6 +142,66 @@ def observed(
     inner = functions.SlotResiduals(functions.Table(features))
     outer = functions.WeightedSquare(functions.Table(share.astype(features.dtype)))
     return Composition(inner, outer, sample, regularizer=regularizer)
+
+
+@checks.explain_keywords
+def bellman_projected(
+    features: Any,
+    rewards: Any,
+    next_features: Any,
+    gamma: float,
+    terminal: Any = None,
+    regularizer: Regularizer | None = None,
+) -> Composition:
+    """½ bᵀC⁺b with b = E[φ((φ − γφ')ᵀw − r)] and C = E[φφᵀ], of n observed transitions (Σ¹).
+
+    This is half the mean square of the Bellman residual projected on the features. Nothing random
+    is squared, so one successor for each state is enough, and without a regularizer its minimum
+    is LSTD's w (`lstd_transitions`), at the value 0. With features that are whitened once,
+    ψ = Wᵀφ for which E[ψψᵀ] = I,
+
+        g_k(w) = ψ_k ((φ_k − γφ'_k)ᵀw − r_k),   f(y) = ½‖y‖².
+
+    y has the length of the features' rank: linearly dependent features are no obstacle, but leave
+    w open to the regularizer. With no more transitions than features the projection takes nothing
+    away, and the bias of one successor is back.
+
+    Sutton et al., Fast Gradient-Descent Methods for Temporal-Difference Learning with Linear
+    Function Approximation, 2009.
+
+    Args:
+        features, next_features: φ and φ', n × d.
+        rewards: r, n.
+        gamma: γ, from 0 to below 1.
+        terminal: n booleans, True where the value after the transition is 0.
+        regularizer: r(w); none by default.
+    """
+    left, change, gains = inputs.transitions(features, rewards, next_features, gamma, terminal)
+    shares = np.full(len(left), 1 / len(left))
+    white = left @ whitening(left, shares)
+    white, change, gains = (a.astype(left.dtype) for a in (white, change, gains))
+    return projected(white, change, gains, shares, regularizer)
+
+
+def projected(
+    white: np.ndarray,
+    change: np.ndarray,
+    rewards: np.ndarray,
+    shares: np.ndarray,
+    regularizer: Regularizer | None,
+) -> Composition:
+    """½‖Σ_s ω_s ψ_s (δ_sᵀw − r_s)‖² for whitened features ψ, changes δ and shares ω."""
+    white = (len(shares) * shares)[:, None].astype(white.dtype) * white
+    white, change, rewards = _two_at_least(white, change, rewards)
+    sample = {"white": white, "change": change, "rewards": rewards}
+    return Composition(
+        functions.projected_residual, functions.half_square, sample, regularizer=regularizer
+    )
+
+
+def _two_at_least(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The arrays; of one row twice that row, which has the same mean."""
+    return tuple(np.repeat(a, 2, axis=0) if len(a) == 1 else a for a in arrays)
 
 
 @checks.explain_keywords

@@ -51,15 +51,7 @@ def lstd_transitions(
         gamma: γ, from 0 to below 1.
         terminal: n booleans, True where the value after the transition is 0.
     """
-    left = inputs.feature_table(features).astype(np.float64)
-    following = inputs.feature_table(next_features).astype(np.float64)
-    if following.shape != left.shape:
-        raise ValueError(
-            f"next_features must have the shape of features, {left.shape}, not {following.shape}."
-        )
-    gains = inputs.column("rewards", rewards, len(left), "features")
-    going = ~inputs.flags("terminal", terminal, len(left), "features")
-    change = left - inputs.discount(gamma) * going[:, None] * following
+    left, change, gains = inputs.transitions(features, rewards, next_features, gamma, terminal)
     return np.linalg.lstsq(left.T @ change, left.T @ gains)[0]
 
 

@@ -1,0 +1,261 @@
+"""Quadratic models of F: a measured matrix, or secants; their spectrum, their minimum with r."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from mvrc.solvers.penalty import Penalty
+from mvrc.solvers.trust_region import boundary
+
+STEPS = 500  # most prox of one model problem
+NEWTON = 10  # semismooth Newton steps, and steps of FISTA, in turns
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues and eigenvectors of D⁻¹BD⁻¹; all that is orthogonal to them has `rest`."""
+
+    values: np.ndarray
+    vectors: np.ndarray  # d × k
+    rest: float | None  # None: k = d
+
+    @property
+    def lowest(self) -> float:
+        return float(self.values.min(initial=np.inf if self.rest is None else self.rest))
+
+    @property
+    def largest(self) -> float:
+        size = np.abs(self.values).max(initial=0.0)
+        return float(size if self.rest is None else max(size, abs(self.rest)))
+
+    def apply(self, function: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray:
+        """V function(λ) Vᵀ v, for a function of many eigenvalues."""
+        within = self.vectors.T @ v
+        found = self.vectors @ (function(self.values) * within)
+        if self.rest is None:
+            return found
+        return found + function(np.array([self.rest]))[0] * (v - self.vectors @ within)
+
+    def within(self, slope: np.ndarray, radius: float, floor: float) -> tuple[np.ndarray, float]:
+        """argmin ⟨slope, z⟩ + ½⟨z, Bz⟩ over ‖z‖ ≤ radius, and δ."""
+        slopes, values = self.vectors.T @ slope, self.values
+        if self.rest is None:
+            z, delta = boundary(values, slopes, radius, floor)
+            return self.vectors @ z, delta
+        across = slope - self.vectors @ slopes
+        length = float(np.linalg.norm(across))
+        z, delta = boundary(np.append(values, self.rest), np.append(slopes, length), radius, floor)
+        unit = across / length if length > 0 else across
+        return self.vectors @ z[:-1] + z[-1] * unit, delta
+
+
+def matrix_spectrum(matrix: np.ndarray, D: np.ndarray) -> Spectrum:
+    """Of D⁻¹HD⁻¹."""
+    scaled = matrix / D[:, None] / D[None, :]
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+    return Spectrum(values, vectors, None)
+
+
+def secant_spectrum(sigma: float, s: np.ndarray, y: np.ndarray, D: np.ndarray) -> Spectrum:
+    """Of limited-memory BFGS from σD² and pairs (s, y), one a row, the newest last.
+
+    B = σI − WᵀMW in the coordinates Dx (Byrd, Nocedal & Schnabel 1994).
+    """
+    if not len(s):
+        return Spectrum(np.zeros(0), np.zeros((len(D), 0)), sigma)
+    s, y = s * D, y / D
+    products = s @ y.T
+    lower = np.tril(products, -1)
+    corner = np.diag(np.diagonal(products))
+    middle = np.linalg.inv(np.block([[sigma * s @ s.T, lower], [lower.T, -corner]]))
+    q, r = np.linalg.qr(np.concatenate([sigma * s, y]).T)
+    small = sigma * np.eye(len(r)) - r @ middle @ r.T
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    return Spectrum(values, q @ vectors, sigma)
+
+
+def bfgs(matrix: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """B − Bss'B/s'Bs + yy'/s'y; B itself where either is not positive."""
+    image = matrix @ s
+    along, observed = float(s @ image), float(s @ y)
+    if not (along > 0 and observed > 0):
+        return matrix
+    return matrix - np.outer(image, image) / along + np.outer(y, y) / observed
+
+
+def solve_scaled(matrix: np.ndarray, b: np.ndarray, eps: float) -> tuple[np.ndarray, float] | None:
+    """M⁻¹b and ½bᵀM⁻¹b, after scaling M to a unit diagonal; None if not surely positive definite.
+
+    With a unit diagonal the error depends on the condition of the scaled matrix alone, not on
+    units (van der Sluis 1969). `eps` is the relative error of the entries of M.
+    """
+    diagonal = np.diagonal(matrix)
+    if not np.all(np.isfinite(matrix)) or np.any(diagonal <= 0):
+        return None
+    e = np.sqrt(diagonal)
+    values, vectors, _ = matrix_spectrum(matrix, e)
+    if not values[0] > len(b) * eps * values[-1]:  # its sign is rounding
+        return None
+    c = vectors.T @ (b / e)
+    return (vectors @ (c / values)) / e, 0.5 * float(c @ (c / values))
+
+
+class Minimum(NamedTuple):
+    """Of a model problem."""
+
+    u: np.ndarray
+    solved: bool  # to the tolerance
+
+
+def minimise(
+    apply: Callable[[np.ndarray], np.ndarray], top: float, g: np.ndarray, x: np.ndarray,
+    penalty: Penalty, D: np.ndarray, start: np.ndarray, tolerance: float,
+    matrix: np.ndarray | None = None, most: int = STEPS,
+) -> Minimum:  # fmt: skip
+    """argmin over u of ⟨g, u − x⟩ + ½⟨u − x, B(u − x)⟩ + r(u), B positive definite.
+
+    In the coordinates Du. FISTA with restart (O'Donoghue & Candès 2015) finds the active pieces of
+    r; with the matrix, semismooth Newton on u = prox(u − ∇q(u)/L) then ends it.
+
+    Args:
+        apply: v ↦ Bv.
+        top: a bound of the largest eigenvalue of D⁻¹BD⁻¹.
+        start: where to begin, if it is better than x.
+        tolerance: of the prox residual, relative to that at x.
+        matrix: B, where it is known.
+    """
+    t = 1 / (top * D * D)
+
+    def forward(u: np.ndarray) -> np.ndarray:
+        return penalty.prox(u - t * (g + apply(u - x)), t)
+
+    def size(v: np.ndarray) -> float:
+        return float(np.linalg.norm(D * v))
+
+    first_step = forward(x)
+    first = size(first_step - x)
+    best, best_size, u = first_step, np.inf, first_step
+    if not np.array_equal(start, x):
+        moved = forward(start)
+        if size(moved - start) < size(forward(u) - u):
+            u = moved
+    if first == 0:
+        return Minimum(x, True)
+    ahead, momentum, made = u, 1.0, 0
+    while made < most and best_size > tolerance * first:
+        for _ in range(NEWTON):
+            new = forward(ahead)
+            made += 1
+            uphill = float((D * (ahead - new)) @ (D * (new - u))) > 0
+            after = 1.0 if uphill else (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            ahead = new + (0.0 if uphill else (momentum - 1) / after) * (new - u)
+            u, momentum = new, after
+        if matrix is not None:
+            u, more = semismooth(matrix, g, x, penalty, D, t, u)
+            made += more
+            ahead, momentum = u, 1.0
+        image = forward(u)  # feasible, with exact zeros
+        now = size(image - u)
+        if now >= 0.99 * best_size and matrix is not None:
+            break  # as far as rounding lets it come
+        if now < best_size:
+            best, best_size = image, now
+        if matrix is not None:
+            ahead = u = image
+    return Minimum(best, best_size <= max(tolerance, 1e-12) * first)
+
+
+def semismooth(
+    matrix: np.ndarray, g: np.ndarray, x: np.ndarray, penalty: Penalty, D: np.ndarray,
+    t: np.ndarray, u: np.ndarray,
+) -> tuple[np.ndarray, int]:  # fmt: skip
+    """Newton's method on R(u) = u − prox(u − t∇q(u)) while it falls; and the prox made."""
+    before = penalty.calls
+    identity = np.eye(len(u))
+
+    def residual(u: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        w = u - t * (g + matrix @ (u - x))
+        R = u - penalty.prox(w, t)
+        return w, R, float(np.linalg.norm(D * R))
+
+    w, R, size = residual(u)
+    for _ in range(NEWTON):
+        if size == 0:
+            break
+        J = penalty.derivative(w, t)
+        inside = identity - t[:, None] * matrix
+        M = identity - (J[:, None] * inside if J.ndim == 1 else J @ inside)
+        try:
+            du = np.linalg.solve(D[:, None] * M / D[None, :], -(D * R)) / D
+        except np.linalg.LinAlgError:
+            break
+        if not np.all(np.isfinite(du)):
+            break
+        trial = u + du
+        new = residual(trial)
+        if not new[2] < 0.9 * size:
+            break
+        u, (w, R, size) = trial, new
+    return u, penalty.calls - before
+
+
+class Truncated(NamedTuple):
+    """What conjugate gradients on the true curvature found."""
+
+    step: np.ndarray
+    predicted: float  # decrease: a lower bound, exact when solved
+    minimum: bool  # no direction of negative curvature was met
+    solved: bool
+    products: int
+
+
+def conjugate_gradients(
+    product: Callable[[np.ndarray], np.ndarray], solve: Callable[[np.ndarray], np.ndarray],
+    g: np.ndarray, D: np.ndarray, eps: float, most: int, share: float = 1e-2,
+) -> Truncated:  # fmt: skip
+    """argmin ⟨g, s⟩ + ½⟨s, Hs⟩, preconditioned by `solve`, until a `share` of gᵀM⁻¹g is left."""
+    s, residual = np.zeros_like(g), -g
+    z = solve(residual)
+    p, rz = z, float(residual @ z)
+    begin, predicted = rz, 0.0
+    for k in range(most):
+        if not rz > share * begin:
+            return Truncated(s, predicted, True, True, k)
+        image = product(p)
+        bend = float(p @ image)
+        if not bend > len(g) * eps * float((D * p) @ (D * p)):
+            return Truncated(s if k else p, max(predicted, rz), False, False, k + 1)
+        a = rz / bend
+        s, residual = s + a * p, residual - a * image
+        predicted += 0.5 * a * rz
+        z = solve(residual)
+        rz, old = float(residual @ z), rz
+        p = z + (rz / old) * p
+    return Truncated(s, predicted, True, rz <= share * begin, most)
+
+
+def equilibrate(
+    product: Callable[[np.ndarray], np.ndarray], d: int, start: np.ndarray | None,
+    rounds: int = 4, probes: int = 2,
+) -> np.ndarray:  # fmt: skip
+    """D² such that the rows of D⁻¹HD⁻¹ are of equal norm, from products with random signs.
+
+    After Ruiz 2001 and Bradley & Murray 2011. From D = 1 the norms have Dᵢ in them once: the first
+    round takes them whole, the others by their root. With a `start` there is one round.
+    """
+    rng = np.random.default_rng(0)
+    D = np.ones(d) if start is None else np.sqrt(start)
+    for k in range(rounds if start is None else 1):
+        square = np.zeros(d)
+        for _ in range(probes):
+            square += (product(rng.choice([-1.0, 1.0], d) / D) / D) ** 2
+        norm = np.sqrt(square / probes)
+        top = norm.max()
+        if not (np.isfinite(top) and top > 0):
+            break
+        whole = k == 0 and start is None
+        norm = np.maximum(norm, top * (1e-30 if whole else 1e-12))
+        D = D * (norm / np.sqrt(top) if whole else np.sqrt(norm))
+    return D * D

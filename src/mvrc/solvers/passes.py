@@ -1,0 +1,187 @@
+"""Full passes over the samples as compiled programs, and what they evaluate, counted."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mvrc import cache
+from mvrc.oracle import Counts, Geometry, Oracle, Vector
+from mvrc.problem import Composition
+from mvrc.split import Signature, Static, join, signature, split
+
+SIZES = 4096  # samples from which E|g| is taken, spread over all
+
+
+class Evaluation(NamedTuple):
+    """F at a point, with what the curvature there needs."""
+
+    value: float  # F
+    gradient: np.ndarray  # ∇F
+    scale: float  # E|fₖ| + |∇f|ᵀE|g|: the size of the terms that are added up in F
+    inner: np.ndarray  # y = g(x)
+    outer: np.ndarray  # ∇f(y)
+
+
+class CurvatureSample(NamedTuple):
+    """The samples of a measurement of ∇²F: `first` pieces of `rows` of them, later up to `most`."""
+
+    rows: int
+    first: int
+    most: int
+
+
+class Curvature(NamedTuple):
+    """H = A + B with A = Jᵀ∇²f J and B = Σ ∂f·E∇²g."""
+
+    matrix: np.ndarray  # H
+    diagonal: np.ndarray  # |Aᵢᵢ| + |Bᵢᵢ|: |Hᵢᵢ| alone is rounding where A and B cancel
+
+
+class Passes:
+    """Exact evaluations of F = f∘g and of its curvature at flat points; float64 outside.
+
+    Args:
+        problem: a composition of finite sums.
+        geometry: layouts of its x and y.
+    """
+
+    def __init__(self, problem: Composition, geometry: Geometry) -> None:
+        assert problem.n is not None and problem.N is not None
+        self.n, self.N, self.d = problem.n, problem.N, geometry.x.size
+        self.problem, self.geometry = problem, geometry
+        self.dtype = geometry.x.dtype
+        self.compiling = 0.0  # seconds
+        self._numbers, self._static = split(problem, self.dtype)
+        self._last: tuple[bytes, Evaluation] | None = None
+
+    def compile(self) -> None:
+        """What every step needs."""
+        self._program(_full, (), self._blank()[0])
+
+    def has_curvature(self, sample: CurvatureSample) -> bool:
+        """Whether f and g can be differentiated twice; compiles the program if they can."""
+        x, y = self._blank()
+        zero = np.int32(0)
+        return self._can(_curvature, (sample.rows,), x, y, y, zero, zero)
+
+    def has_products(self) -> bool:
+        """The same for products with ∇²F."""
+        x, y = self._blank()
+        return self._can(_product, (), x, y, y, x)
+
+    def _blank(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(self.d, self.dtype), np.zeros(self.geometry.y.size, self.geometry.y.dtype)
+
+    def _can(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> bool:
+        try:
+            self._program(program, sizes, *arguments)
+        except Exception:  # a custom derivative rule that cannot be differentiated again
+            return False
+        return True
+
+    def full(self, x: np.ndarray) -> tuple[Evaluation, Counts]:
+        """F, ∇F and the size of its terms, in one pass."""
+        point = x.astype(self.dtype)
+        if self._last is None or self._last[0] != point.tobytes():
+            found = self._run(_full, (), point)
+            value, gradient, scale, inner, outer = jax.device_get(found)
+            evaluation = Evaluation(
+                float(value), gradient.astype(np.float64), float(scale), inner, outer
+            )
+            self._last = (point.tobytes(), evaluation)
+        return self._last[1], Counts(self.n, self.n, self.N, 0)
+
+    def curvature(
+        self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray,
+        sample: CurvatureSample, pieces: int, shift: int,
+    ) -> tuple[Curvature, Counts]:  # fmt: skip
+        """∇²F; B from so many pieces of the samples, A from all."""
+        shift = shift % self.n
+        found = self._run(
+            _curvature, (sample.rows,),
+            x.astype(self.dtype), inner, outer, np.int32(pieces), np.int32(shift),
+        )  # fmt: skip
+        matrix, diagonal = (np.asarray(a).astype(np.float64) for a in found)
+        rows = min(pieces * sample.rows, self.n)
+        return Curvature(matrix, diagonal), Counts(0, self.n + self.d * rows, self.d * self.N, 0)
+
+    def gauss_newton(
+        self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray
+    ) -> tuple[np.ndarray | None, Counts]:
+        """A + Σₖ ∂ₖf·E[∇gₖ∇gₖᵀ/2gₖ], which never curves downwards; exact for squared residuals.
+
+        None where a gₖ or a ∂ₖf is negative.
+        """
+        found = self._run(_gauss_newton, (), x.astype(self.dtype), inner, outer)
+        matrix = np.asarray(found).astype(np.float64)
+        counts = Counts(0, 2 * self.n, self.d * self.N, 0)
+        return (matrix if np.all(np.isfinite(matrix)) else None), counts
+
+    def product(
+        self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray, v: np.ndarray
+    ) -> tuple[np.ndarray, Counts]:
+        """∇²F(x)v."""
+        size = float(np.abs(v).max())
+        if not size > 0:
+            return np.zeros_like(v), Counts()
+        unit = (v / size).astype(self.dtype)  # v may be beyond the range of float32
+        found = self._run(_product, (), x.astype(self.dtype), inner, outer, unit)
+        return size * np.asarray(found).astype(np.float64), Counts(0, 2 * self.n, self.N, 0)
+
+    def _run(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> Any:
+        return self._program(program, sizes, *arguments)(self._numbers, *arguments)
+
+    def _program(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> Any:
+        start = time.perf_counter()
+        given = signature((self._numbers, *arguments))
+        compiled, fresh = _compiled(program, self._static, self.geometry, sizes, given)
+        if fresh:
+            fresh.clear()
+            self.compiling += time.perf_counter() - start
+        return compiled
+
+
+@cache.remember
+def _compiled(
+    program: Any, static: Static, geometry: Geometry, sizes: tuple[int, ...], given: Signature
+) -> tuple[Any, list[bool]]:
+    """A program for such arguments, and a list that is empty once it has been asked for."""
+
+    def run(numbers: Any, *arguments: Any) -> Any:
+        return program(Oracle(join(numbers, static), geometry, {}), *sizes, *arguments)
+
+    return jax.jit(run).lower(*given.specs()).compile(), [True]
+
+
+def _full(oracle: Oracle, x: Vector) -> Any:
+    everything, outside = oracle.everything()
+    inner, pull = oracle.values_and_pullback(x, everything)
+    outer = oracle.outer_gradient(inner, outside)
+    part = everything
+    if everything.size > SIZES:
+        part = oracle.problem.inner_source.scattered(SIZES, 0)(0)
+    sizes = jnp.maximum(oracle.sizes(x, part), jnp.abs(inner))
+    scale = oracle.outer_size(inner, outside) + jnp.vdot(jnp.abs(outer), sizes)
+    return oracle.outer_value(inner, outside), pull(outer), scale, inner, outer
+
+
+def _curvature(
+    oracle: Oracle, rows: int, x: Vector, inner: Vector, outer: Vector, pieces: Any, shift: Any
+) -> Any:
+    piece = oracle.problem.inner_source.scattered(rows, shift)
+    outside, inside = oracle.hessian(x, inner, outer, oracle.everything(), piece, pieces)
+    whole = outside + inside
+    return (whole + whole.T) / 2, jnp.abs(jnp.diagonal(outside)) + jnp.abs(jnp.diagonal(inside))
+
+
+def _gauss_newton(oracle: Oracle, x: Vector, inner: Vector, outer: Vector) -> Any:
+    return oracle.gauss_newton(x, inner, outer, oracle.everything())
+
+
+def _product(oracle: Oracle, x: Vector, inner: Vector, outer: Vector, v: Vector) -> Any:
+    return oracle.hessian_product(x, inner, outer, oracle.everything(), v)

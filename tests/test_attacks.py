@@ -204,7 +204,8 @@ def test_arrays_of_another_kind(saved, damage, tmp_path):
     count = sum(name.startswith("leaf_") for name in zipfile.ZipFile(saved[2]).namelist())
     for number in range(count):
         changed = rewritten(content, lambda a, i=number: LEAVES[damage](a, i))
-        assert attacked(saved, changed, tmp_path), number
+        # A number of one byte is the same in any order of bytes.
+        assert changed == content or attacked(saved, changed, tmp_path), number
 
 
 def test_other_files(saved, tmp_path):

@@ -392,7 +392,7 @@ class FullPassSolver(Solver):
         """‖𝒢‖ at x, where ∇F is v."""
         if not self.penalty.zero:
 
-            def prox(point: np.ndarray, step: float) -> np.ndarray:
+            def prox(point: np.ndarray, step: Any) -> np.ndarray:
                 return self.penalty.prox(point, np.full(len(point), step)).astype(self.dtype)
 
             at = self.dtype.type(step or self.step_size)

@@ -417,8 +417,8 @@ class FullPassSolver(Solver):
         predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
         sentences = {
             CONVERGED: f"With curvature measured at this point {predicted}.",
-            PLATEAU: "An unknown no longer matters here: the objective is flat along it, and has "
-            "its lowest value elsewhere or at infinity if it has one.",
+            PLATEAU: "Along an unknown there is neither slope nor curvature any more: the objective "
+            "is flat there, and lower elsewhere if at all (or a kink hides its slope, as |t| at 0).",
             PRECISION: f"Steps change Φ by less than its rounding, about "
             f"{NOISE * self.eps * float(state.scale):.2g}.",
             STALLED: f"Every step is rejected although {predicted}: f or g may have a kink here "

@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parents[2] / "shared" / "data"
 def returns() -> np.ndarray:
     if (FOLDER / "industry30_daily.csv").exists():
         return datasets.industry30(FOLDER, download=False).values
-    return datasets.simulate_industry(n=5000, d=30).values
+    return datasets.simulate_industry(n=14_640, d=30).values  # as many days as the file has
 
 
 @functools.cache

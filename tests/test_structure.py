@@ -140,7 +140,8 @@ def test_the_pattern_holds_for_random_samples(name):
 @pytest.mark.parametrize("name", SPARSE)
 def test_agrees_with_another_detector(name):
     """`asdex` as a reference: its groups of rows or columns are as many."""
-    asdex = pytest.importorskip("asdex")
+    # Not installed, or a release that does not import with this JAX (0.5.2 with JAX 0.12).
+    asdex = pytest.importorskip("asdex", exc_type=ImportError)
     g, _ = SPARSE[name]
     pattern = asdex.jacobian_sparsity(g, jnp.ones(D), jnp.ones(D), argnums=0)
     structure = structure_of(g, D, D)

@@ -298,7 +298,7 @@ class FullPassSolver(Solver):
                 continue
             trial = self.propose(state, D, found)
             stuck = np.array_equal(trial.point, state.x) or not np.isfinite(trial.predicted)
-            if stuck and not small:
+            if (stuck or ended == STALLED) and not small:
                 state, found, again = self.confirm(state, D, found)
                 small = self._nothing_left(state, found)
                 if again:
@@ -422,16 +422,18 @@ class FullPassSolver(Solver):
             return None
         if tolerance_given and code in (CONVERGED, PLATEAU):
             code = PRECISION
-        predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
+        predicted = "the model has no minimum"
+        if np.isfinite(left):
+            predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
         sentences = {
             CONVERGED: f"With curvature measured at this point {predicted}.",
             PLATEAU: "Along an unknown there is neither slope nor curvature any more: Φ is flat "
             "there, and lower elsewhere if at all (or a kink hides its slope, as |t| does at 0).",
             PRECISION: f"Steps change Φ by less than its rounding, about "
             f"{NOISE * self.eps * float(state.scale):.2g}.",
-            STALLED: f"Every step is rejected although {predicted}: f or g may have a kink here "
-            f"(max, |·|, a comparison), or a wrong derivative (problem.check(x)). Smooth the kink, "
-            f"for example max(t, 0) as (t + √(t² + δ²))/2.",
+            STALLED: f"Steps bring next to nothing although {predicted}: f or g may have a kink "
+            f"here (max, |·|, a comparison), or a wrong derivative (problem.check(x) compares). "
+            f"Smooth the kink, for example max(t, 0) as (t + √(t² + δ²))/2.",
             UNBOUNDED: f"It falls along x + t·({_direction(state)}).",
             NOT_FINITE: "",
         }

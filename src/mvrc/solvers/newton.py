@@ -17,6 +17,7 @@ from mvrc.solvers.full_pass import (
     Trial,
 )
 from mvrc.solvers.model import (
+    STEPS,
     Spectrum,
     bfgs,
     conjugate_gradients,
@@ -34,7 +35,7 @@ KINKED = 4  # short steps in a row along which ∇²F did not foresee the gradie
 SHORT = 1e-3  # of ‖Dx‖ or √S: a step along which a smooth gradient is foreseen
 CONFIRMING = 10  # most products with the curvature of all samples before CONVERGED
 EXACT, ROUGH = 1e-10, 1e-3  # tolerances of model problems: undamped (float32: its root), damped
-ROUGH_STEPS = 40  # most prox of a damped one
+ROUGH_STEPS = 20  # most prox of a damped one
 
 
 class Matrix(NamedTuple):
@@ -185,12 +186,14 @@ class NewtonSolver(FullPassSolver):
             minimum = bool(spectrum.lowest >= -floor and level)
             return Assessment(-0.5 * float(c @ z), (spectrum.vectors @ z) / D, minimum, False)
         B = self._positive(H, D, spectrum)
-        tolerance = EXACT if eps < 1e-10 else EXACT**0.5
+        tolerance, most = EXACT if eps < 1e-10 else EXACT**0.5, STEPS
         if self.kinked(state):
-            tolerance = ROUGH  # nothing is said of it
+            tolerance, most = ROUGH, ROUGH_STEPS  # nothing is said of it
         top = 1.01 * max(spectrum.largest, floor)
         start = state.x + state.newton if np.any(state.newton) else state.x
-        found = minimise(lambda v: B @ v, top, g, state.x, self.penalty, D, start, tolerance, B)
+        found = minimise(
+            lambda v: B @ v, top, g, state.x, self.penalty, D, start, tolerance, B, most
+        )
         u = found.u
         s = u - state.x
         left = -float(g @ s) - 0.5 * float(s @ (B @ s))
@@ -226,7 +229,12 @@ class NewtonSolver(FullPassSolver):
         self, state: FullPassState, D: np.ndarray, found: Assessment
     ) -> tuple[FullPassState, Assessment, bool]:
         model = state.model
-        if self._kinked(model):
+        if self._kinked(model):  # far away it may have seemed so: is the point smooth, and done?
+            smooth = state._replace(model=model._replace(unforeseen=0))
+            smooth = self._measure(smooth, self.sample.most)
+            measured = self.assess(smooth, self.metric(smooth.squares))
+            if measured.sure and self._nothing_left(smooth, measured):
+                return smooth, measured, False
             return state, found._replace(minimum=False), False
         if model.age > 0:
             return self._measure(state, model.pieces), found, True

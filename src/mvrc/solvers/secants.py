@@ -69,7 +69,7 @@ class SecantSolver(FullPassSolver):
         return model._replace(
             s=np.concatenate([model.s[1:], s[None]]), y=np.concatenate([model.y[1:], y[None]]),
             count=min(model.count + 1, MEMORY),
-            sigma=float((y / D) @ (y / D) / (s @ y)),
+            sigma=float(np.linalg.norm(y / D) / np.linalg.norm(D * s)),
         )  # fmt: skip
 
     def renew(self, state: FullPassState) -> FullPassState:

@@ -64,8 +64,10 @@ class SecantSolver(FullPassSolver):
         model = model._replace(age=model.age + accepted, rejected=model.rejected or not accepted)
         D = self.metric(state.squares)
         lengths = float(np.linalg.norm(D * s)) * float(np.linalg.norm(y / D))
-        if not float(s @ y) > CURVED * lengths > 0:
-            return model
+        if not float(s @ y) > CURVED * lengths:
+            # Φ falls as foreseen, and nothing bends it upwards: longer steps.
+            straight = accepted and ratio >= self.region.good
+            return model._replace(sigma=model.sigma / 10 if straight else model.sigma)
         return model._replace(
             s=np.concatenate([model.s[1:], s[None]]), y=np.concatenate([model.y[1:], y[None]]),
             count=min(model.count + 1, MEMORY),

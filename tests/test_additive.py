@@ -292,7 +292,7 @@ def test_plot():
 def test_a_fit_that_ends_early_warns():
     X, y = additive_data(100, 3)
     with pytest.warns(ConvergenceWarning, match="did not converge to tol=1e-12 in max_epochs=1"):
-        SparseAdditiveRegressor(tol=1e-12, max_epochs=1).fit(X, y)
+        SparseAdditiveRegressor(method="mvrc", tol=1e-12, max_epochs=1).fit(X, y)
 
 
 def test_the_problems_do_not_need_scikit_learn():

@@ -103,7 +103,7 @@ def test_auto_is_the_matrix(name):
 
 def test_momentum_steps_of_auto_are_the_matrix():
     result = mvrc.minimize(portfolio(), np.zeros(30), mvrc.Auto("momentum"), epochs=2)
-    assert result.state.core.estimator.jacobian.shape == (2, 30)
+    assert result.state.core.epochs.estimator.jacobian.shape == (2, 30)
 
 
 def test_too_large_a_matrix_is_not_kept_and_said_so():

@@ -281,7 +281,7 @@ def test_options_reach_the_solver(model, returns):
     assert columns(by_name)[0][1] != columns(default)[0][1]  # samples of the first epoch
     assert by_name.objective_ == pytest.approx(default.objective_, rel=1e-3, abs=1e-5)
     with pytest.warns(ConvergenceWarning, match="did not converge to tol=1e-09 in max_epochs=1"):
-        model(tol=1e-9, max_epochs=1).fit(returns)
+        model(method="civr", tol=1e-9, max_epochs=1).fit(returns)
 
 
 def columns(model):

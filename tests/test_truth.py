@@ -208,7 +208,7 @@ def test_rounding_does_not_hide_the_gradient_mapping() -> None:
 def test_an_active_bound_is_no_gradient() -> None:
     """Where a bound holds x, the mapping is 0 at any λ."""
     problem = mvrc.Composition(
-        lambda x, s: ((x - s) ** 2)[None].sum(), lambda y: y, np.full((8, 1), 5.0),
+        lambda x, s: (x - s) ** 2, lambda y: y[0], np.full((8, 1), 5.0),
         regularizer=mvrc.Box(-1e3, 2.0),
     )  # fmt: skip
     for step in (1e-18, 1e-3, 1.0):

@@ -89,10 +89,11 @@ class NewtonSolver(FullPassSolver):
         if model.age == 0 and not model.tried and not self._kinked(model):
             far = max(float(np.linalg.norm(D * state.x)), np.sqrt(state.scale))
             short = float(np.linalg.norm(D * s)) <= SHORT * far
-            if error > SECANT_ERROR and (short or not np.any(model.matrix)):
+            poor = ratio < self.region.poor  # where a minimum is only flat, steps keep their word
+            if error > SECANT_ERROR and (short and poor or not np.any(model.matrix)):
                 unforeseen = model.unforeseen + 1 if short else KINKED
             else:
-                unforeseen = 0 if short else model.unforeseen
+                unforeseen = 0 if short and error <= SECANT_ERROR else model.unforeseen
             model = model._replace(unforeseen=unforeseen)
         if self._kinked(model):
             return self._learn_at_kinks(model, s, y, D)

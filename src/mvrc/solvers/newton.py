@@ -90,11 +90,10 @@ class NewtonSolver(FullPassSolver):
             far = max(float(np.linalg.norm(D * state.x)), np.sqrt(state.scale))
             short = float(np.linalg.norm(D * s)) <= SHORT * far
             poor = ratio < self.region.poor  # where a minimum is only flat, steps keep their word
-            if error > SECANT_ERROR and (short and poor or not np.any(model.matrix)):
-                unforeseen = model.unforeseen + 1 if short else KINKED
-            else:
-                unforeseen = 0 if short and error <= SECANT_ERROR else model.unforeseen
-            model = model._replace(unforeseen=unforeseen)
+            if error > SECANT_ERROR and short and poor:
+                model = model._replace(unforeseen=model.unforeseen + 1)
+            elif error <= SECANT_ERROR and short and np.any(model.matrix):
+                model = model._replace(unforeseen=0)
         if self._kinked(model):
             return self._learn_at_kinks(model, s, y, D)
         if not accepted:

@@ -153,6 +153,12 @@ def test_checks_hold_for_the_users_functions(setting, inner, match):
 KEPT = []
 
 
+def test_checks_hold_for_the_users_draws():
+    twice = mvrc.Stream(lambda key, n: jax.random.normal(key, (n, 4)) * jax.random.bits(key), 100)
+    with SETTINGS["key reuse"](), pytest.raises(ValueError, match="draw.*failed.*KeyReuseError"):
+        Composition(moments, utility, twice).objective(np.zeros(4))
+
+
 def test_checks_do_not_hold_for_the_functions_of_applications():
     """Which a user cannot mend."""
     points = RETURNS[:20].astype(np.float32)

@@ -1,7 +1,7 @@
 """JAX's settings: the library runs with those it needs, whatever the user's are.
 
 Programs are traced, compiled and kept, and a seed is a promise, so neither may depend on a switch
-that somebody has set elsewhere. Three of the switches are checks of the code that is traced, and
+that somebody has set elsewhere. Four of the switches are checks of the code that is traced, and
 those hold for the user's functions: they are in force, in `users_checks`, where a function is
 traced for the first time and its failure becomes a sentence.
 """
@@ -35,6 +35,7 @@ _NEEDED = (
     Needed("jax_numpy_dtype_promotion", jax.numpy_dtype_promotion, "standard", checks=True),
     Needed("jax_numpy_rank_promotion", jax.numpy_rank_promotion, "allow", ("warn",), checks=True),
     Needed("jax_check_tracer_leaks", jax.check_tracer_leaks, False, checks=True),
+    Needed("jax_debug_key_reuse", jax.debug_key_reuse, False, checks=True),
     Needed("jax_default_prng_impl", jax.default_prng_impl, "threefry2x32"),  # for a seed's sake
     # A run that leaves the numbers is found and reported by the library; some of its numbers are
     # infinite or NaN until they are known.

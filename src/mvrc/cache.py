@@ -6,6 +6,7 @@ In this process every program that depends on a user's functions is kept here an
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -89,6 +90,9 @@ def clear() -> None:
     """Let go of all that is kept; the next run compiles anew."""
     with _lock:
         _kept.clear()
+
+
+atexit.register(clear)  # before the interpreter is half gone
 
 
 def _functions(key: tuple[Any, ...]) -> Iterator[Any]:

@@ -109,6 +109,12 @@ def _drop(key: Any, _: Any) -> None:
 
 
 @checks.explain_keywords
+def folder() -> str | None:
+    """Where JAX keeps programs on disk, by our doing or the user's."""
+    config: Any = jax.config  # its switches have types from some release on only
+    return config.jax_compilation_cache_dir
+
+
 def compilation_cache(folder: str | Path | None = None) -> Path:
     """Keep compiled programs in `folder` (by default `mvrc` in the user's cache folder).
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import typer
 
 import mvrc
+from mvrc import cache
 
 
 def keep() -> None:
@@ -13,7 +13,7 @@ def keep() -> None:
 
     Where nothing can be written the command works all the same, and says so.
     """
-    if jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]
+    if cache.folder() is not None:
         return
     try:
         mvrc.compilation_cache()

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 import mvrc
+from mvrc import cache
 from mvrc.experiments import problems, sources, tuning
 from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import Experiment, MethodSpec
@@ -125,9 +125,7 @@ def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
     groups: dict[Any, list[Job]] = {}
     for job in jobs:
         groups.setdefault((job.tuned, job.experiment.id, job.method.recipe), []).append(job)
-    pool = multiprocessing.get_context("spawn").Pool(
-        workers, _start_worker, (jax.config.jax_compilation_cache_dir,)  # type: ignore[attr-defined]
-    )  # fmt: skip
+    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (cache.folder(),))
     # By default SIGTERM would end this process alone, and the workers would go on writing.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _terminated) if main else None

@@ -108,13 +108,13 @@ def _drop(key: Any, _: Any) -> None:
         _kept.pop(key, None)
 
 
-@checks.explain_keywords
-def folder() -> str | None:
+def disk_folder() -> str | None:
     """Where JAX keeps programs on disk, by our doing or the user's."""
     config: Any = jax.config  # its switches have types from some release on only
     return config.jax_compilation_cache_dir
 
 
+@checks.explain_keywords
 def compilation_cache(folder: str | Path | None = None) -> Path:
     """Keep compiled programs in `folder` (by default `mvrc` in the user's cache folder).
 

@@ -13,7 +13,7 @@ def keep() -> None:
 
     Where nothing can be written the command works all the same, and says so.
     """
-    if cache.folder() is not None:
+    if cache.disk_folder() is not None:
         return
     try:
         mvrc.compilation_cache()

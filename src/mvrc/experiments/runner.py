@@ -125,7 +125,7 @@ def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
     groups: dict[Any, list[Job]] = {}
     for job in jobs:
         groups.setdefault((job.tuned, job.experiment.id, job.method.recipe), []).append(job)
-    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (cache.folder(),))
+    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (cache.disk_folder(),))
     # By default SIGTERM would end this process alone, and the workers would go on writing.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _terminated) if main else None

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
-from mvrc import metrics
 from mvrc.applications import (
     bellman,
     mean_cvar,
@@ -31,8 +30,9 @@ from mvrc.applications import (
 from mvrc.applications.additive import largest_penalty
 from mvrc.applications.additive.splines import SplineBasis
 from mvrc.datasets import random_mdp, simulate_industry
-from mvrc.estimation import default_step_size
 from mvrc.experiments import sources
+from mvrc.oracle import exact
+from mvrc.theory.estimation import default_step_size
 
 GOAL = 1e-6
 
@@ -68,8 +68,8 @@ class Instance:
         return 4 * default_step_size(self.problem, self.x0)
 
     @functools.cached_property
-    def start(self) -> metrics.Measurement:
-        return metrics.measure(self.problem, self.x0, self.step)
+    def start(self) -> exact.Measurement:
+        return exact.measure(self.problem, self.x0, self.step)
 
     @functools.cached_property
     def best(self) -> float:
@@ -88,7 +88,7 @@ class Instance:
 
     def measure(self, x: Any) -> float:
         """The relative gap or gradient mapping at x."""
-        now = metrics.measure(self.problem, x, self.step)
+        now = exact.measure(self.problem, x, self.step)
         if not self.convex:
             above = now.objective > self.start.objective
             return math.inf if above else now.gradient_mapping / self.start.gradient_mapping

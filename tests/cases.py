@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
-from mvrc.methods.base import Start
+from mvrc.methods.method import Start
 
 L1_WEIGHT = 0.02
 

@@ -19,7 +19,7 @@ from mvrc.applications import (
 )
 from mvrc.applications.portfolio import exact_mean_variance
 from mvrc.datasets import random_mdp
-from mvrc.result import DECISIONS
+from mvrc.solvers.result import DECISIONS
 
 N, D = 300, 6
 ENDS = (mvrc.Status.CONVERGED, mvrc.Status.PRECISION)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many, theory
+from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many
 from mvrc.applications import MeanVariancePortfolio
 from mvrc.estimators import Spider
+from mvrc.theory import parameters
 
 N, D = 8, 2
 DATA = np.random.default_rng(0).normal(size=(N, D))
@@ -498,8 +499,13 @@ CONSTANTS = mvrc.Constants(1, 1, 1, 1)
     ("text", lambda: mvrc.Constants(1, 1, 1, "a"), ValueError, "L_g must be a finite .* not 'a'"),
     ("keyword", lambda: mvrc.Constants(1, 1, lg=1.0, L_g=1), TypeError, "'lg' .*mean 'l_g'"),
     ("missing", lambda: mvrc.Constants(1, 1, 1), TypeError, "missing a required argument: 'L_g'"),
-    ("constants", lambda: theory.parameters(3), TypeError, "constants must be .* not 3"),
-    ("alpha", lambda: theory.parameters(CONSTANTS, n=9, alpha=X0), ValueError, "alpha must lie in"),
+    ("constants", lambda: parameters.parameters(3), TypeError, "constants must be .* not 3"),
+    (
+        "alpha",
+        lambda: parameters.parameters(CONSTANTS, n=9, alpha=X0),
+        ValueError,
+        "alpha must lie in",
+    ),
 )
 def test_theory(call, error, match):
     refused(call, error, match)

@@ -11,12 +11,7 @@ import pytest
 import scipy.sparse
 
 import mvrc
-from mvrc.applications.bellman import (
-    bellman_projected,
-    bellman_transitions,
-    lstd,
-    lstd_transitions,
-)
+from mvrc.applications.bellman import bellman_projected, bellman_transitions, lstd, lstd_transitions
 
 sklearn = pytest.importorskip("sklearn")
 

@@ -17,7 +17,7 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO
-from mvrc import checkpoint
+from mvrc.run import checkpoint
 
 SETTINGS = {
     "one level": (ONE, mvrc.MVRC(0.05, batch_size=6, period=7), {}),
@@ -166,7 +166,7 @@ def test_a_save_that_fails_costs_no_result(tmp_path, monkeypatch):
 
     method = mvrc.MVRC(0.05, batch_size=6, period=7)
     with monkeypatch.context() as patched:
-        patched.setattr("mvrc.checkpoint.np.savez", full)
+        patched.setattr("mvrc.run.checkpoint.np.savez", full)
         with pytest.warns(UserWarning, match="could not be saved .No space left on device"):
             result = mvrc.minimize(
                 ONE.problem, ONE.x0, method, epochs=3, checkpoint=folder, checkpoint_every=1

@@ -17,7 +17,7 @@ import mvrc
 from cases import METHOD_CASES, ONE, TWO, online, quadratic, resolve
 from mvrc import datasets
 from mvrc.applications import mean_variance, neighbor_embedding, sparse_additive
-from mvrc.engine import Core, _keys, _large, _plan
+from mvrc.engine.batches import keys_of, plan, refresh_batches
 from mvrc.estimators import Spider, Storm
 from mvrc.estimators.base import MATRIX_PASSES
 from mvrc.oracle import Oracle
@@ -140,12 +140,12 @@ def mean_after_one_step(case, estimator, draws=4000, exact_start=True):
         object.__setattr__(method, "estimator", estimator)  # its own draws
 
         def one(key):
-            keys = _keys(Core(None, None, None, jax.random.key_data(key), None, None), 0)
-            large = Oracle(problem, geometry, _large(problem, method, keys))
+            keys = keys_of(jax.random.key_data(key), 0)
+            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, keys))
             state = estimator.refresh(large, jnp.asarray(z0))
-            tickets, opened = _plan(problem, method, keys, 1)
+            tickets, opened = plan(problem, method, keys, 1)
             first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            small = Oracle(problem, geometry, opened(first))
+            small = Oracle(problem.functions(geometry), opened(first))
             state = estimator.update(small, state, jnp.asarray(z1))
             return estimator.gradient(state), state.inner
 

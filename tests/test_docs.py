@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc.methods.base import Start
-from mvrc.methods.table import markdown_table
+from mvrc.methods.method import Start
+from mvrc.solvers.table import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mvrc
 from mvrc.applications import StochasticNeighborEmbedding, neighbor_embedding
 from mvrc.applications.embedding.neighbors import neighbors
-from mvrc.metrics import measure
+from mvrc.oracle.exact import measure
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc import cache
+from mvrc.support import cache
 
 DATA = np.random.default_rng(0).standard_normal((40, 3)) + 0.1
 WAYS = {

@@ -8,7 +8,7 @@ import pytest
 
 import mvrc
 from cases import L1_WEIGHT, METHOD_CASES, ONE, TWO, soft
-from mvrc.engine import ROLES
+from mvrc.engine.batches import ROLES
 
 PERIOD, EPOCHS, ETA = 5, 4, 0.05
 EVERY = np.arange(40)
@@ -174,7 +174,7 @@ def drawn(problem, seed, epoch, steps, size, role="values"):
     place = ROLES.index(role)
     key = jax.random.split(jax.random.fold_in(jax.random.key(seed), epoch), 7)[place]
     source = problem.outer_source if role == "outer" else problem.inner_source
-    return np.asarray(source.plan(key, steps, size)[0])
+    return np.asarray(source.draws(key, steps, size)[0])
 
 
 def test_linear_outer_makes_vrsc_pg_prox_svrg():
@@ -270,7 +270,7 @@ def two_level_draws(case, method, epochs):
     first = {}
     for role, key in zip(roles, keys, strict=True):
         inside = source.outer_source if role == "outer" else source.inner_source
-        first[role] = np.asarray(inside.large(key, 2 if role == "outer" else 4).indices())
+        first[role] = np.asarray(inside.refresh(key, 2 if role == "outer" else 4).indices())
     drawn_of = {
         role: [
             row

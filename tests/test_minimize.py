@@ -11,11 +11,12 @@ import pytest
 
 import mvrc
 from cases import METHOD_CASES, ONE, TWO, one_level, quadratic
-from mvrc import cache, engine, metrics
-from mvrc.engine import Reservoir, _offer
-from mvrc.metrics import BLOCK, block_size
-from mvrc.result import COLUMNS
-from mvrc.run import Run
+from mvrc.engine import epoch
+from mvrc.engine.state import Reservoir, offer
+from mvrc.oracle.exact import BLOCK, block_size
+from mvrc.run.loop import Run
+from mvrc.solvers.result import COLUMNS
+from mvrc.support import cache
 
 METHOD = mvrc.MVRC(ONE.step_size, batch_size=6, period=7)
 EACH = 40 + 2 * 6 * 6  # samples of an epoch
@@ -89,7 +90,7 @@ def test_a_finite_explosion_is_a_divergence():
 def traced(monkeypatch):
     """An entry for every time that an epoch is traced."""
     calls = []
-    original = engine.run_epoch
+    original = epoch.run_epoch
     monkeypatch.setattr(engine, "run_epoch", lambda *a: calls.append(a[-1]) or original(*a))
     return calls
 
@@ -290,7 +291,7 @@ def test_reservoir_is_uniform():
     def pick(key):
         kept = Reservoir(jax.numpy.zeros(1), jax.numpy.int32(0))
         for i, uniform in enumerate(jax.random.uniform(key, (5,))):
-            kept = _offer(kept, jax.numpy.full(1, float(i)), uniform)
+            kept = offer(kept, jax.numpy.full(1, float(i)), uniform)
         return kept.point[0]
 
     kept = np.asarray(jax.vmap(pick)(jax.random.split(jax.random.key(0), 20_000)))
@@ -382,8 +383,8 @@ def test_infeasible_start_is_not_divergence():
     assert np.abs(result.x).max() < 0.5 + 1e-3
 
 
-def test_lanes_that_break_give_their_best_point():
-    """A lane that left the numbers returns a finite point also when a random one was asked for."""
+def test_seeds_that_break_give_their_best_point():
+    """A seed that left the numbers returns a finite point also when a random one was asked for."""
     problem = mvrc.Composition(
         lambda x, s: s * x, lambda y: jax.numpy.exp(y[0] ** 2), np.full((8, 2), 3.0)
     )

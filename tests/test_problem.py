@@ -9,8 +9,9 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO, one_level, online, two_level
-from mvrc import oracle, sampling
-from mvrc.methods.base import Start
+from mvrc.methods.method import Start
+from mvrc.oracle import Oracle
+from mvrc.sampling import arrays, streams
 
 
 @pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
@@ -40,13 +41,13 @@ def test_chunks_change_nothing(make, jacobian, monkeypatch):
 @pytest.mark.parametrize("most", [2**31 - 1, 20])
 def test_pieces_are_the_rows(most, monkeypatch):
     """Cut as one run of numbers, or by rows where a run is too long for a 32-bit index."""
-    monkeypatch.setattr(sampling, "_INT32", most)
+    monkeypatch.setattr(copied, "_INT32", most)
     data = {
         "a": np.arange(84.0).reshape(7, 3, 4),
         "b": np.arange(7),
         "c": np.arange(21).reshape(7, 3),
     }
-    cut = jax.jit(lambda data, start: sampling.Rows(data, 7).piece(start, 2))
+    cut = jax.jit(lambda data, start: arrays.Rows(data, 7).piece(start, 2))
     for start in range(6):
         piece = cut(data, start)
         for name, rows in data.items():
@@ -54,7 +55,7 @@ def test_pieces_are_the_rows(most, monkeypatch):
 
 
 def test_pieces_fit_the_cache():
-    """Of rows in memory 256 kB; of a stream, whose draws depend on them, as many as before."""
+    """Of rows in memory 256 kB; of a stream as many as the caller allows."""
     seen = []
 
     def part(samples):
@@ -62,12 +63,12 @@ def test_pieces_fit_the_cache():
         return jnp.sum(samples)
 
     rows = np.ones((3_000, 256), np.float32)
-    total = oracle._sum(sampling.Rows(rows, 3_000), part, 2_000)
+    total = arrays.Rows(rows, 3_000).sum(part, 2_000)
     assert float(total) == rows.size
     assert set(seen) == {250}
     seen.clear()
     draw = lambda key, size: jnp.ones((size, 256))  # noqa: E731
-    oracle._sum(sampling.Streamed(draw, jax.random.key(0), 3_000), part, 2_000)
+    streams.Drawn(draw, jax.random.key(0), 3_000).sum(part, 2_000)
     assert set(seen) == {1_000}
 
 
@@ -79,7 +80,7 @@ def test_forward_and_reverse_jacobians_agree():
     x = rng.standard_normal(2)
     with problem.precision(x):
         geometry = problem.geometry(x)
-        evaluate = oracle.Oracle(problem, geometry, {})
+        evaluate = Oracle(problem.functions(geometry))
         _, forward = evaluate.values_and_jacobian(
             geometry.x.flatten(x), problem.inner_source.everything()
         )

@@ -8,9 +8,9 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO, one_level, resolve
-from mvrc.engine import Core, _keys, _large, _plan
+from mvrc.engine.batches import keys_of, plan, refresh_batches
 from mvrc.estimators import Saga, Sarah, Scsc, Spider, Storm, Svrg
-from mvrc.methods.base import Start
+from mvrc.methods.method import Start
 from mvrc.oracle import Oracle
 
 NO_MOMENTUM = mvrc.Momentum(alpha=1.0, lam=1.0)
@@ -47,7 +47,7 @@ def test_linear_outer_is_prox_sarah():
         result = mvrc.minimize(problem, ONE.x0, method, epochs=1, seed=2)
         place = 1 if jacobian == "free" else 0  # A' where it is drawn apart, else A
         key = jax.random.split(jax.random.fold_in(jax.random.key(2), 1), 7)[place]
-        indices = np.asarray(problem.inner_source.plan(key, 5, 6)[0])
+        indices = np.asarray(problem.inner_source.draws(key, 5, 6)[0])
         x = x_old = ONE.x0
         v = ONE.jacobian(x, np.arange(40)).T @ weights
         for step in range(6):
@@ -98,15 +98,15 @@ def test_spider_estimate_of_g_is_unbiased(sampling, batch):
         spider = Spider("matrix")
 
         def estimate(key):
-            core = Core(None, None, None, jax.random.key_data(key), None, None)
-            keys = _keys(core, 0)
+            keys = keys_of(jax.random.key_data(key), 0)
             state = spider.refresh(
-                Oracle(problem, geometry, _large(problem, method, keys)), jax.numpy.asarray(z0)
+                Oracle(problem.functions(geometry), refresh_batches(problem, method, keys)),
+                jax.numpy.asarray(z0),
             )
-            tickets, opened = _plan(problem, method, keys, 1)
+            tickets, opened = plan(problem, method, keys, 1)
             first = jax.tree_util.tree_map(lambda a: a[0], tickets)
             state = spider.update(
-                Oracle(problem, geometry, opened(first)), state, jax.numpy.asarray(z1)
+                Oracle(problem.functions(geometry), opened(first)), state, jax.numpy.asarray(z1)
             )
             return state.inner, state.jacobian
 
@@ -148,13 +148,12 @@ def test_estimates_are_unbiased(name):
         method = recipe.resolve(problem, geometry, Start(problem, ONE.x0))
 
         def estimate(key):
-            core = Core(None, None, None, jax.random.key_data(key), None, None)
-            keys = _keys(core, 0)
-            large = Oracle(problem, geometry, _large(problem, method, keys))
+            keys = keys_of(jax.random.key_data(key), 0)
+            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, keys))
             state = estimator.refresh(large, jax.numpy.asarray(ONE.x0))
-            tickets, opened = _plan(problem, method, keys, 1)
+            tickets, opened = plan(problem, method, keys, 1)
             first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            small = Oracle(problem, geometry, opened(first))
+            small = Oracle(problem.functions(geometry), opened(first))
             state = estimator.update(small, state, jax.numpy.asarray(z1))
             return estimator.gradient(state), getattr(state, kept) if kept else None
 

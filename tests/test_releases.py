@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mvrc import releases
+from mvrc.support import releases
 
 ROWS = (1000, 32_767, 32_768, 32_769, 40_000, 70_000)
 WIDTHS = (1, 2, 3, 4, 5, 8)

@@ -83,7 +83,7 @@ LONG = 16.0
 
 @pytest.fixture
 def long_steps(monkeypatch):
-    monkeypatch.setattr("mvrc.methods.base.default_step_size", lambda problem, x: LONG)
+    monkeypatch.setattr("mvrc.methods.method.default_step_size", lambda problem, x: LONG)
 
 
 def run(case=ONE, method=None, **options):
@@ -144,7 +144,7 @@ def test_a_step_of_the_users_is_reported_as_it_is():
 
 
 def test_restarts_are_bounded(monkeypatch):
-    monkeypatch.setattr("mvrc.methods.base.default_step_size", lambda problem, x: 1e30)
+    monkeypatch.setattr("mvrc.methods.method.default_step_size", lambda problem, x: 1e30)
     result = run()
     assert result.status is mvrc.Status.DIVERGED
     assert restarts(result) == 4

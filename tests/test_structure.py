@@ -9,7 +9,7 @@ import pytest
 
 import mvrc
 from mvrc.applications import sparse_additive
-from mvrc.structure import Structure
+from mvrc.oracle.structure import Structure
 
 SQUARE = jax.custom_vjp(lambda x: x**2)
 SQUARE.defvjp(lambda x: (x**2, x), lambda x, u: (2 * x * u,))
@@ -95,8 +95,8 @@ def matrix_of(g, x, r):
     problem = mvrc.Composition(g, lambda y: jnp.sum(y), np.stack([r, r]))
     with problem.precision(x):
         geometry = problem.geometry(x)
-        oracle = Oracle(problem, geometry, {})
-        kept = oracle.jacobian(jnp.asarray(x), oracle.everything()[0])
+        oracle = Oracle(problem.functions(geometry))
+        kept = oracle.jacobian(jnp.asarray(x), problem.inner_source.everything())
         u = np.arange(1.0, geometry.y.size + 1)
         matrix = geometry.jacobian.expand(kept)
         pulled = oracle.pull(kept, jnp.asarray(u))
@@ -121,7 +121,7 @@ def test_few_passes_give_the_whole_matrix(name):
 @pytest.mark.parametrize("name", SPARSE)
 def test_the_pattern_holds_for_random_samples(name):
     """No entry that is 0 by structure is met as another number; rows that stay stay."""
-    from mvrc.dependence import dependence
+    from mvrc.oracle.dependence import dependence
 
     g, _ = SPARSE[name]
 
@@ -276,7 +276,7 @@ STEPS = [
 @pytest.mark.slow
 def test_random_functions_keep_to_their_pattern():
     """Seeds drawn anew: on a failure the message has the steps."""
-    from mvrc.dependence import dependence
+    from mvrc.oracle.dependence import dependence
 
     rng = np.random.default_rng()
     for _ in range(60):

@@ -12,9 +12,9 @@ import pytest
 import mvrc
 from cases import METHOD_CASES, ONE, TWO, quadratic, resolve
 from mvrc.datasets import read_french
-from mvrc.engine import Core, _keys, _large, _plan
+from mvrc.engine.batches import keys_of, plan, refresh_batches
 from mvrc.estimators import Sarah, Spider, Svrg
-from mvrc.methods.base import Start
+from mvrc.methods.method import Start
 from mvrc.oracle import Oracle
 from test_conformance import epoch_counts
 
@@ -49,11 +49,13 @@ def test_risk_does_not_cancel():
         spider = Spider("matrix")
 
         def estimate(key):
-            keys = _keys(Core(None, None, None, jax.random.key_data(key), None, None), 0)
-            state = spider.refresh(Oracle(problem, geometry, _large(problem, method, keys)), x0)
-            tickets, opened = _plan(problem, method, keys, 1)
+            keys = keys_of(jax.random.key_data(key), 0)
+            state = spider.refresh(
+                Oracle(problem.functions(geometry), refresh_batches(problem, method, keys)), x0
+            )
+            tickets, opened = plan(problem, method, keys, 1)
             first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            oracle = Oracle(problem, geometry, opened(first))
+            oracle = Oracle(problem.functions(geometry), opened(first))
             return spider.gradient(spider.update(oracle, state, x1)), tickets
 
         keys = jax.random.split(jax.random.key(1), 4000)
@@ -100,12 +102,13 @@ def test_first_difference_after_a_refresh_is_from_its_own_point(estimator, case)
     method = resolve(case, mvrc.MVRC(0.1, batch_size=5, period=2, **sizes))
     with problem.precision(case.x0):
         geometry, x = problem.geometry(case.x0), jnp.asarray(case.x0)
-        core = Core(None, None, None, jax.random.key_data(jax.random.key(0)), None, None)
-        keys = _keys(core, 0)
-        state = estimator.refresh(Oracle(problem, geometry, _large(problem, method, keys)), x)
-        tickets, opened = _plan(problem, method, keys, 1)
+        keys = keys_of(jax.random.key_data(jax.random.key(0)), 0)
+        state = estimator.refresh(
+            Oracle(problem.functions(geometry), refresh_batches(problem, method, keys)), x
+        )
+        tickets, opened = plan(problem, method, keys, 1)
         first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-        again = estimator.update(Oracle(problem, geometry, opened(first)), state, x)
+        again = estimator.update(Oracle(problem.functions(geometry), opened(first)), state, x)
         np.testing.assert_allclose(
             estimator.gradient(again), estimator.gradient(state), rtol=0, atol=1e-14
         )

@@ -8,7 +8,7 @@ import pytest
 
 import mvrc
 from cases import ONE, TWO, one_level, resolve
-from mvrc.engine import ROLES
+from mvrc.engine.batches import ROLES
 from twins import mvrc_twin
 
 CASES = {"one": ONE, "two": TWO}
@@ -107,7 +107,7 @@ def recorded_draws(case, method, seed, epochs):
             outer = role == "outer"
             source = case.problem.outer_source if outer else case.problem.inner_source
             size = getattr(resolved.batch, role)
-            tickets, _ = source.plan(keys[role], resolved.steps - 1, size)
+            tickets, _ = source.draws(keys[role], resolved.steps - 1, size)
             for step, ticket in enumerate(np.asarray(tickets)):
                 drawn[epoch * resolved.steps + step + 1, role] = ticket
 

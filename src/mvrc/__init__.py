@@ -1,9 +1,7 @@
 """mvrc: minimise a function of an expectation, f(E g(x)) + r(x)."""
 
-from mvrc import logs as logs  # isort: skip  (before JAX)
-from mvrc import releases as releases  # isort: skip  (refuses wrong ones)
-from mvrc.cache import compilation_cache as compilation_cache
-from mvrc.estimation import estimate_constants as estimate_constants
+from mvrc.support import logs as logs  # isort: skip  (before JAX)
+from mvrc.support import releases as releases  # isort: skip  (refuses wrong ones)
 from mvrc.methods import ASCGD as ASCGD
 from mvrc.methods import ASCPG as ASCPG
 from mvrc.methods import CIVR as CIVR
@@ -11,7 +9,6 @@ from mvrc.methods import CSAGA as CSAGA
 from mvrc.methods import CSVRG1 as CSVRG1
 from mvrc.methods import CSVRG2 as CSVRG2
 from mvrc.methods import FISTA as FISTA
-from mvrc.methods import METHODS as METHODS
 from mvrc.methods import MVRC as MVRC
 from mvrc.methods import NASA as NASA
 from mvrc.methods import SARAHC as SARAHC
@@ -20,41 +17,44 @@ from mvrc.methods import SCSC as SCSC
 from mvrc.methods import SMVR as SMVR
 from mvrc.methods import STORM as STORM
 from mvrc.methods import VRSCPG as VRSCPG
-from mvrc.methods import Auto as Auto
 from mvrc.methods import Katyusha as Katyusha
 from mvrc.methods import Method as Method
 from mvrc.methods import NestedSpider as NestedSpider
 from mvrc.methods import ProximalGradient as ProximalGradient
 from mvrc.methods import SpiderADMM as SpiderADMM
-from mvrc.methods.table import describe as describe
-from mvrc.operators import Composed as Composed
-from mvrc.operators import LinearOperator as LinearOperator
 from mvrc.problem import Composition as Composition
 from mvrc.regularizers import L1 as L1
 from mvrc.regularizers import L2 as L2
 from mvrc.regularizers import Box as Box
+from mvrc.regularizers import Composed as Composed
 from mvrc.regularizers import Custom as Custom
 from mvrc.regularizers import ElasticNet as ElasticNet
 from mvrc.regularizers import GroupL2 as GroupL2
 from mvrc.regularizers import L1Ball as L1Ball
 from mvrc.regularizers import L2Ball as L2Ball
+from mvrc.regularizers import LinearOperator as LinearOperator
 from mvrc.regularizers import NonNegative as NonNegative
 from mvrc.regularizers import Nuclear as Nuclear
 from mvrc.regularizers import Parts as Parts
 from mvrc.regularizers import Simplex as Simplex
 from mvrc.regularizers import TotalVariation1D as TotalVariation1D
 from mvrc.regularizers import Zero as Zero
-from mvrc.result import History as History
-from mvrc.result import Result as Result
-from mvrc.result import Status as Status
+from mvrc.run.minimize import minimize as minimize
+from mvrc.run.minimize import minimize_many as minimize_many
 from mvrc.sampling import Sizes as Sizes
 from mvrc.sampling import Stream as Stream
 from mvrc.schedules import Constant as Constant
 from mvrc.schedules import Diminishing as Diminishing
 from mvrc.schedules import Momentum as Momentum
 from mvrc.schedules import Power as Power
-from mvrc.solve import minimize as minimize
-from mvrc.solve import minimize_many as minimize_many
+from mvrc.solvers.auto import Auto as Auto
+from mvrc.solvers.catalogue import METHODS as METHODS
+from mvrc.solvers.result import History as History
+from mvrc.solvers.result import Result as Result
+from mvrc.solvers.result import Status as Status
+from mvrc.solvers.table import describe as describe
+from mvrc.support.cache import compilation_cache as compilation_cache
 from mvrc.theory import Constants as Constants
+from mvrc.theory.estimation import estimate_constants as estimate_constants
 
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import checks
+from mvrc.support import checks
 
 RESTARTS = ("never", "last", "random")
 Schedule = float | Callable[[Any], Any]
@@ -63,7 +63,7 @@ class Constant(MomentumSchedule):
     ) -> None:
         self.weight = checks.fraction("alpha", alpha)
         self.restart = _restart(restart)
-        self.restart_every = checks.whole("restart_every", restart_every)
+        self.restart_every = checks.integer("restart_every", restart_every)
 
     def alpha(self, t: Any) -> Any:
         return self.weight
@@ -96,7 +96,7 @@ class Diminishing(MomentumSchedule):
         self, restart: str | bool = True, restart_every: int = 1, preset: str = "experiments"
     ) -> None:
         self.restart = _restart(restart)
-        self.restart_every = checks.whole("restart_every", restart_every)
+        self.restart_every = checks.integer("restart_every", restart_every)
         self.preset = checks.choice("preset", preset, ("experiments", "theory"))
 
     def alpha(self, t: Any) -> Any:
@@ -138,7 +138,7 @@ class Momentum(MomentumSchedule):
         self.betas = _schedule("beta", beta, checks.positive)
         self.lams = None if lam is None else _schedule("lam", lam, checks.positive)
         self.restart = _restart(restart)
-        self.restart_every = checks.whole("restart_every", restart_every)
+        self.restart_every = checks.integer("restart_every", restart_every)
 
     def alpha(self, t: Any) -> Any:
         return _at(self.alphas, t)

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from mvrc.applications.portfolio.estimator import (
         MeanSemideviationPortfolio as MeanSemideviationPortfolio,
     )
-    from mvrc.applications.portfolio.estimator import (
-        MeanVariancePortfolio as MeanVariancePortfolio,
-    )
+    from mvrc.applications.portfolio.estimator import MeanVariancePortfolio as MeanVariancePortfolio
 
 _ESTIMATORS = {  # where each is defined
     "LinearValueFunction": "bellman",

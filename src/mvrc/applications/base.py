@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from mvrc import checks
 from mvrc.problem import Composition
-from mvrc.result import Result, Status
-from mvrc.solve import minimize
+from mvrc.run.minimize import minimize
+from mvrc.solvers.result import Result, Status
+from mvrc.support import checks
 
 try:
     from sklearn.base import BaseEstimator
@@ -37,7 +37,7 @@ class Minimizer(BaseEstimator):
             problem,
             x0,
             self.method,
-            epochs=checks.whole("max_epochs", self.max_epochs, least=0),
+            epochs=checks.integer("max_epochs", self.max_epochs, least=0),
             rtol=checks.positive("tol", self.tol),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             output=output,

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import mvrc
-from mvrc import checks
+from mvrc.support import checks
 
 _MODULE = "mvrc_solve_target"  # the name under which a file is imported
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 import mvrc
-from mvrc import cache
+from mvrc.support import cache
 
 
 def keep() -> None:

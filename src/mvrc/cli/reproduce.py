@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mvrc import checks
 from mvrc.cli import programs
 from mvrc.cli.shown import print_tables
 from mvrc.experiments import runner, spec
+from mvrc.support import checks
 
 INTERRUPTED = 130
 WORKERS = min(2, os.cpu_count() or 1)  # an epoch uses little more than one core
@@ -53,7 +53,7 @@ def reproduce(
     programs.keep()
     chosen = spec.choose(spec.load(experiments), only)
     if seeds is not None:
-        checks.whole("--seeds", seeds)
+        checks.integer("--seeds", seeds)
         chosen = {k: dataclasses.replace(e, seeds=seeds) for k, e in chosen.items()}
     if quick:
         chosen = {name: spec.quick(e) for name, e in chosen.items()}
@@ -62,7 +62,7 @@ def reproduce(
     start = time.perf_counter()
     jobs = runner.plan(chosen, data, tuning)
     try:
-        repeated = _run(jobs, output, checks.whole("--workers", workers), quiet=as_json)
+        repeated = _run(jobs, output, checks.integer("--workers", workers), quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(
             f"Interrupted. Finished runs are in {output}; the same command goes on from there.",

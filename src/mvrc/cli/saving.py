@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 import mvrc
-from mvrc.result import COLUMNS
+from mvrc.solvers.result import COLUMNS
 
 STATE = "state"  # the folder of the checkpoint
 

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 import mvrc
-from mvrc import checks, methods
 from mvrc.cli import loading, parameters, programs, saving
+from mvrc.solvers import catalogue
+from mvrc.support import checks
 
 CODES = {mvrc.Status.DIVERGED: 1, mvrc.Status.INTERRUPTED: 130}  # of all others 0
 
@@ -68,7 +69,7 @@ def solve(
       mvrc solve my.module --tol 1e-6 --epochs 500 --output run
     """
     chosen = parameters.parse(settings or [])
-    recipe = type(methods.find(method))(**chosen)
+    recipe = type(catalogue.find(method))(**chosen)
     limits: dict[str, Any] = {
         "epochs": epochs, "samples": samples, "seconds": seconds, "tol": tol, "rtol": rtol,
     }  # fmt: skip

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mvrc import checks
+from mvrc.support import checks
 
 VARIABLE = "MVRC_DATA"  # the environment variable that names a folder
 _NEARBY = ("../shared/data", "shared/data")  # relative to the current directory

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.datasets import files
 from mvrc.datasets.returns import Returns, last_days
+from mvrc.support import checks
 
 _MISSING = (-99.99, -999.0)  # the library's codes
 BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)

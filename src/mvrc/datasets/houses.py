@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.datasets import files
+from mvrc.support import checks
 
 _WANTED = files.Wanted("housing", ("usa_housing.csv", "USA_Housing.csv"), "simulate_housing")
 _PRICE = "Price"
@@ -47,7 +47,7 @@ def housing(path: str | Path | None = None, noise_features: int = 96, seed: int 
         noise_features: how many standard Gaussian features are added.
         seed: of the noise.
     """
-    checks.whole("noise_features", noise_features, least=0)
+    checks.integer("noise_features", noise_features, least=0)
     rng = np.random.default_rng(checks.seed("seed", seed))
     file = files.find(_WANTED, path)
     if file is None:
@@ -68,8 +68,8 @@ def simulate_housing(n: int = 5000, noise_features: int = 96, seed: int = 0) -> 
         noise_features: how many standard Gaussian features are added.
         seed: of all random numbers.
     """
-    checks.whole("n", n)
-    checks.whole("noise_features", noise_features, least=0)
+    checks.integer("n", n)
+    checks.integer("noise_features", noise_features, least=0)
     rng = np.random.default_rng(checks.seed("seed", seed))
     departures = _SPREAD * rng.standard_normal((n, len(_FEATURES)))
     prices = 1 + departures @ _SLOPES + _RESIDUAL * rng.standard_normal(n)

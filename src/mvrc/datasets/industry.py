@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mvrc import checks
 from mvrc.datasets import files
 from mvrc.datasets.download import fetch
 from mvrc.datasets.french import read_french
 from mvrc.datasets.returns import Returns
+from mvrc.support import checks
 
 
 @checks.explain_keywords
@@ -60,7 +60,7 @@ def _industry(
 ) -> Returns:
     digits = files.checked_hash(known_hash)
     if days is not None:
-        checks.whole("days", days)  # before a download
+        checks.integer("days", days)  # before a download
     archive = f"{count}_Industry_Portfolios_daily_CSV.zip"
     names = (f"industry{count}_daily.csv", archive)
     wanted = files.Wanted(f"industry{count}", names, "simulate_industry")

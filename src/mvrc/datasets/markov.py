@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mvrc import checks
+from mvrc.support import checks
 
 _ERGODIC = 1e-5  # added to every weight, so that every state is reached from every other
 
@@ -41,8 +41,8 @@ def random_mdp(
         seed: of all random numbers.
         branching: u_ij is 0 but for so many states j, drawn anew for each i; None is all states.
     """
-    checks.whole("states", states)
-    checks.whole("features", features)
+    checks.integer("states", states)
+    checks.integer("features", features)
     if checks.fraction("gamma", gamma) == 1:
         raise ValueError("gamma must lie in [0, 1), not 1: the value would be infinite.")
     rng = np.random.default_rng(checks.seed("seed", seed))
@@ -50,7 +50,7 @@ def random_mdp(
     rewards = rng.uniform(size=(states, states))
     values = rng.uniform(size=(states, features))
     if branching is not None:
-        if checks.whole("branching", branching) > states:
+        if checks.integer("branching", branching) > states:
             raise ValueError(f"branching must be at most the {states} states, not {branching}.")
         order = rng.permuted(np.tile(np.arange(states), (states, 1)), axis=1)
         weights[order >= branching] = 0

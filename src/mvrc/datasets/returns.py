@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvrc import checks
+from mvrc.support import checks
 
 
 class Returns(NamedTuple):
@@ -31,6 +31,6 @@ def last_days(days: int | None, available: int) -> slice:
     """The rows of the last so many days; None is all. More than there are is refused."""
     if days is None:
         return slice(None)
-    if checks.whole("days", days) > available:
+    if checks.integer("days", days) > available:
         raise ValueError(f"days must be at most {available}, the days of the file, not {days}.")
     return slice(available - int(days), None)

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.datasets.returns import Returns
+from mvrc.support import checks
 
 # Close to the 30 industries: of the market, of the assets, and of the volatility of both.
 _MEAN, _MEAN_SPREAD = 0.046, 0.006
@@ -33,8 +33,8 @@ def simulate_industry(n: int = 24452, d: int = 30, seed: int = 0) -> Returns:
         d: assets.
         seed: of all random numbers.
     """
-    checks.whole("n", n)
-    checks.whole("d", d)
+    checks.integer("n", n)
+    checks.integer("d", d)
     rng = np.random.default_rng(checks.seed("seed", seed))
     beta = 1 + _BETA_SPREAD * rng.standard_normal(d)
     own = _OWN * np.exp(_OWN_SPREAD * rng.standard_normal(d))

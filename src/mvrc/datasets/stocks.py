@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.datasets.returns import Returns, last_days
+from mvrc.support import checks
 
 _FILE = "datasets/data/sp500_dataset.csv.gz"
 

@@ -1,6 +1,8 @@
 """Estimators of ∇F(z): a file each."""
 
+from mvrc.estimators.base import JACOBIANS as JACOBIANS
 from mvrc.estimators.base import Estimator as Estimator
+from mvrc.estimators.base import chosen as chosen
 from mvrc.estimators.ema import Ema as Ema
 from mvrc.estimators.ema import ExtrapolatedEma as ExtrapolatedEma
 from mvrc.estimators.exact import Exact as Exact

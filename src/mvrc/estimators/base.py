@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from mvrc.oracle import Geometry, Oracle, Vector
-from mvrc.sampling import Samples
+from mvrc.sampling import Batch
 
 JACOBIANS = ("auto", "matrix", "free")
 
@@ -64,7 +64,7 @@ def chosen(estimator: Estimator, geometry: Geometry) -> tuple[Estimator, tuple[s
     )
 
 
-def three_batches(oracle: Oracle) -> tuple[Samples, Samples, Samples | None]:
+def three_batches(oracle: Oracle) -> tuple[Batch, Batch, Batch | None]:
     """A, A' and B: A' is A where the estimator draws none, B None with one outer function."""
     a = oracle.batch("values")
     assert a is not None

@@ -86,7 +86,7 @@ class ExtrapolatedEma(Estimator):
 
     def update(self, oracle: Oracle, state: ExtrapolatedState, point: Vector) -> ExtrapolatedState:
         a = oracle.batch("jacobians")
-        a_prime, b = oracle.batch("values"), oracle.batch("outer") if oracle.two_level else None
+        a_prime, b = oracle.batch("values"), oracle.batch("outer")
         assert a is not None and a_prime is not None
         beta = self.weight.weight(state.k, point.dtype)  # of the step that led here
         ahead = (1 - 1 / beta) * state.point + (1 / beta) * point

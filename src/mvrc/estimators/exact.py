@@ -26,7 +26,8 @@ class Exact(Estimator):
         return ExactState(point)  # no gradient is asked for before the first update
 
     def update(self, oracle: Oracle, state: ExactState, point: Vector) -> ExactState:
-        inside, outside = oracle.everything()
+        inside, outside = oracle.batch("everything"), oracle.batch("everything outside")
+        assert inside is not None
         inner, pull = oracle.values_and_pullback(point, inside)
         return ExactState(pull(oracle.outer_gradient(inner, outside)))
 

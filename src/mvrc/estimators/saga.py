@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from mvrc import checks
 from mvrc.estimators.base import Estimator, three_batches
 from mvrc.oracle import Oracle, Vector
-from mvrc.sampling import Samples
+from mvrc.sampling import Batch
+from mvrc.support import checks
 
 TABLES = ("full", "points")
 
@@ -116,7 +116,7 @@ class Saga(Estimator):
     def gradient(self, state: SagaState) -> Vector:
         return state.gradient
 
-    def _old(self, oracle: Oracle, state: SagaState, a: Samples, chosen: Any) -> tuple[Any, Any]:
+    def _old(self, oracle: Oracle, state: SagaState, a: Batch, chosen: Any) -> tuple[Any, Any]:
         """gⱼ(αⱼ) and gⱼ'(αⱼ) of the batch, read or evaluated again."""
         if state.jacobians is not None:
             rows = _read(state.jacobians, chosen).reshape(-1, *state.mean_jacobian.shape)

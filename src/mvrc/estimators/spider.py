@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from mvrc import checks
 from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, three_batches
 from mvrc.oracle import Oracle, Vector
+from mvrc.support import checks
 
 
 class SpiderState(NamedTuple):

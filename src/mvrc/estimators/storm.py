@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mvrc import checks
 from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, three_batches
 from mvrc.oracle import Oracle, Vector
 from mvrc.schedules import Power
+from mvrc.support import checks
 
 RECURSIONS = ("composed", "levels")
 

@@ -10,12 +10,12 @@ import numpy as np
 import mvrc
 from mvrc.applications import mean_variance, sparse_additive
 from mvrc.applications.portfolio import exact_mean_variance
-from mvrc.estimation import default_step_size
 from mvrc.estimators import Spider
 from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import RESTARTED, Experiment, MethodSpec
 from mvrc.methods import Start
 from mvrc.schemes import ProximalScheme
+from mvrc.theory.estimation import default_step_size
 
 
 class Task(NamedTuple):

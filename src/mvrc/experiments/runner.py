@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 import mvrc
-from mvrc import cache
 from mvrc.experiments import problems, sources, tuning
 from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import Experiment, MethodSpec
-from mvrc.result import COLUMNS
+from mvrc.solvers.result import COLUMNS
+from mvrc.support import cache
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 FORMAT = 4  # of the files; another number is another run

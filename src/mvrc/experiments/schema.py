@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 
-from mvrc import checks
+from mvrc.support import checks
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def checked(check: Callable[[str, Any], Any]) -> Any:
 
 
 def count(name: str, value: Any) -> int:
-    number = checks.whole(name, value)
+    number = checks.integer(name, value)
     if number > MOST:
         raise ValueError(f"{name} must be at most {MOST:,}, not {checks.shown(value)}.")
     return number

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from pydantic import PlainValidator
 
 import mvrc
-from mvrc import checks
 from mvrc.experiments import schema, sources
 from mvrc.experiments.schema import CLOSED, Count, Positive, Some, Truth, Word
+from mvrc.support import checks
 
 RESTARTED = "diminishing-restart"  # momentum in a word
 OWN_STEP = ("asc-pg", "auto", "fista")  # recipes to which the experiment's step is not given
@@ -33,7 +33,7 @@ def _period(name: str, value: Any) -> int | str:
 
 
 def _power(name: str, value: Any) -> int:
-    power = checks.whole(name, value, least=-FARTHEST)
+    power = checks.integer(name, value, least=-FARTHEST)
     if power > FARTHEST:
         raise ValueError(f"{name} must be at most {FARTHEST}, not {power}.")
     return power

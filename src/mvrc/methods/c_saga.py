@@ -5,25 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from mvrc import checks
 from mvrc.estimators import Saga
-from mvrc.methods.base import (
-    About,
-    Method,
-    NamedRecipe,
-    Start,
-    available_memory,
-    dominant,
-    finite,
-    recipe,
-    refuse_unless,
-    size,
-    word,
-)
+from mvrc.estimators.saga import TABLES
+from mvrc.methods.defaults import available_memory, dominant
+from mvrc.methods.method import Method, finite
+from mvrc.methods.recipe import About, NamedRecipe, Start, recipe, restart, size, step, word
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schemes import ProximalScheme
+from mvrc.support import checks
 from mvrc.theory import Constants
 
 
@@ -52,12 +43,12 @@ class CSAGA(NamedRecipe):
         "(n + v n^(2/3)) log 1/ε",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    table: str = word("auto")
-    restart: str = word("never")
+    table: str = word("auto", ("auto", *TABLES))
+    restart: str = restart()
 
     @classmethod
     def from_theory(
@@ -82,7 +73,7 @@ class CSAGA(NamedRecipe):
             dominance: v.
             options: other arguments of CSAGA.
         """
-        refuse_unless("constants", constants, Constants)
+        checks.instance("constants", constants, Constants)
         values, jacobians = constants.l_g**2 * constants.L_f, constants.l_f * constants.L_g
         growth, smooth = 18 * values**2 + 2 * jacobians**2, constants.L_F
         eta = 1 / (smooth + math.sqrt(smooth**2 + 48 * growth))
@@ -115,9 +106,9 @@ class CSAGA(NamedRecipe):
         p, d, item = geometry.y.size, geometry.x.size, geometry.x.dtype.itemsize
         entries = geometry.jacobian.entries
         need = {"full": n * (p + entries) * item, "points": n * d * item}
-        need = {name: geometry.lanes * (table + N * p * item) for name, table in need.items()}
+        need = {name: geometry.seeds * (table + N * p * item) for name, table in need.items()}
         free = available_memory()
-        step = 2 * geometry.lanes * batch * entries * item  # at the new point and at the old ones
+        step = 2 * geometry.seeds * batch * entries * item  # at the new point and at the old ones
         if step > free:
             raise MemoryError(
                 f"A step of C-SAGA holds the Jacobian of each of its samples: with batch_size = "

@@ -6,7 +6,8 @@ import math
 from typing import ClassVar
 
 from mvrc.estimators import Svrg
-from mvrc.methods.base import About, Method, NamedRecipe, Start, finite, recipe, size
+from mvrc.methods.method import Method, finite
+from mvrc.methods.recipe import About, NamedRecipe, Start, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -43,7 +44,7 @@ class CSVRG1(NamedRecipe):
         complexity="linear, strongly convex (its own paper)",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     jacobian_batch_size: int | None = size()
     outer_batch_size: int | None = size()
@@ -78,7 +79,7 @@ class CSVRG2(NamedRecipe):
         complexity="linear, strongly convex (its own paper)",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     jacobian_batch_size: int | None = size()
     outer_batch_size: int | None = size()

@@ -5,25 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-import equinox as eqx
-
-from mvrc import checks
 from mvrc.estimators import Spider
-from mvrc.methods.base import (
-    About,
-    Method,
-    NamedRecipe,
-    Start,
-    dominant,
-    recipe,
-    refuse_unless,
-    size,
-    word,
-)
+from mvrc.methods.defaults import dominant
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, jacobian, recipe, restart, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
 from mvrc.schemes import ProximalScheme
+from mvrc.support import checks
 from mvrc.theory import Constants
 
 
@@ -54,13 +44,13 @@ class CIVR(NamedRecipe):
         complexity="Σ¹: n + √n ε⁻²; E¹: ε⁻³; v-dominant Σ¹: (n + v√n) log 1/ε, E¹: v ε⁻¹ log 1/ε",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     period: int | None = size()
     refresh_size: int | None = size()
-    jacobian: str = word("auto")
-    restart: str = word("never")
-    restart_every: int = eqx.field(static=True, default=1)
+    jacobian: str = jacobian()
+    restart: str = restart()
+    restart_every: int = size(1)
 
     @classmethod
     def from_theory(
@@ -91,7 +81,7 @@ class CIVR(NamedRecipe):
             epsilon: ε, online with dominance only.
             options: other arguments of CIVR.
         """
-        refuse_unless("constants", constants, Constants)
+        checks.instance("constants", constants, Constants)
         smooth, growth = constants.L_F, constants.G_0
         if dominance is None:
             if problem is not None or epsilon is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Exact
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -31,7 +32,7 @@ class ProximalGradient(NamedRecipe):
         complexity="Σ²: (N + n) ε⁻²",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     period: int | None = size()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
@@ -59,7 +60,7 @@ class FISTA(NamedRecipe):
         complexity="convex: n √(L/μ) log 1/ε",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     period: int | None = size()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:

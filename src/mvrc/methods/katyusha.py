@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Svrg
-from mvrc.methods.base import About, Method, NamedRecipe, Start, finite, recipe, root_size, size
+from mvrc.methods.method import Method, finite, root_size
+from mvrc.methods.recipe import About, NamedRecipe, Start, fraction, positive, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -38,14 +39,14 @@ class Katyusha(NamedRecipe):
         complexity="convex problems only",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    alpha: float | None = None
-    tau1: float = 0.4
-    tau2: float = 0.4
-    theta: float | None = None
+    alpha: float | None = positive()
+    tau1: float = fraction(0.4)
+    tau2: float = fraction(0.4)
+    theta: float | None = positive()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         finite("Katyusha", problem)

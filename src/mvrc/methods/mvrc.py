@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from mvrc import checks, theory
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, refuse_unless, size, word
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import (
+    About,
+    NamedRecipe,
+    Start,
+    epsilon,
+    jacobian,
+    momentum,
+    recipe,
+    size,
+    step,
+)
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.regularizers import Zero
 from mvrc.sampling import Sizes
 from mvrc.schedules import Constant, Diminishing, Momentum, MomentumSchedule
 from mvrc.schemes import MomentumScheme
+from mvrc.support import checks
+from mvrc.theory import Constants, parameters
 
 
 @recipe
@@ -51,13 +63,13 @@ class MVRC(NamedRecipe):
         complexity="Σ¹: n + √n ε⁻²; E¹, E²: ε⁻³; Σ²: N + n + √max(N, n) ε⁻²",
     )
 
-    step_size: float | None = None
-    momentum: MomentumSchedule = Constant(0.8)
+    step_size: float | None = step()
+    momentum: MomentumSchedule = momentum(Constant(0.8))
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    epsilon: float | str | None = "auto"
-    jacobian: str = word("auto")
+    epsilon: float | str | None = epsilon("auto")
+    jacobian: str = jacobian()
     jacobian_batch_size: int | None = size()
     refresh_size: int | None = size()
     jacobian_refresh_size: int | None = size()
@@ -79,7 +91,7 @@ class MVRC(NamedRecipe):
     @checks.explain_keywords
     def from_theory(
         cls,
-        constants: theory.Constants,
+        constants: Constants,
         problem: Composition,
         *,
         epsilon: float | None = None,
@@ -91,13 +103,13 @@ class MVRC(NamedRecipe):
         C1: float | None = None,
         C2: float | None = None,
     ) -> MVRC:
-        """The parameters of Theorems 1 to 7 for this problem; see `theory.parameters`.
+        """The parameters of Theorems 1 to 7 for this problem; see `parameters`.
 
         With the matrix G̃, whatever its size: the theorems cover nothing else.
         """
-        refuse_unless("constants", constants, theory.Constants)
-        refuse_unless("problem", problem, Composition)
-        choice = theory.parameters(
+        checks.instance("constants", constants, Constants)
+        checks.instance("problem", problem, Composition)
+        choice = parameters(
             constants,
             n=problem.n,
             N=problem.N if problem.two_level else None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Nasa
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_sizes, size
+from mvrc.methods.defaults import single_sizes
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, positive, power, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schedules import Power
@@ -38,10 +40,10 @@ class NASA(NamedRecipe):
         complexity="E²: ε⁻⁴ (its own paper)",
     )
 
-    step_size: float | None = None
-    tau: Power = Power(1.0, 1 / 2)
-    a: float = 1.0
-    b: float = 1.0
+    step_size: float | None = step()
+    tau: Power = power(Power(1.0, 1 / 2))
+    a: float = positive(1.0)
+    b: float = positive(1.0)
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()

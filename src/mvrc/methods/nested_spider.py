@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size, word
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, epsilon, jacobian, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -38,14 +39,14 @@ class NestedSpider(NamedRecipe):
         complexity="E²: ε⁻³; Σ²: N + n + √max(N, n) ε⁻²",
     )
 
-    step_size: float | None = None
-    epsilon: float | str | None = "auto"
+    step_size: float | None = step()
+    epsilon: float | str | None = epsilon("auto")
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
     refresh_size: int | None = size()
     outer_refresh_size: int | None = size()
-    jacobian: str = word("auto")
+    jacobian: str = jacobian()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         step = self.step_size or start.step_size()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Sarah
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -35,7 +36,7 @@ class SARAHC(NamedRecipe):
         complexity="E²: ε⁻³; Σ²: N + n + √(N + n) ε⁻² (r = 0)",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Ema, ExtrapolatedEma
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size
+from mvrc.methods.defaults import single_loop
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, fraction, power, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.regularizers import Zero
@@ -36,9 +38,9 @@ class SCGD(NamedRecipe):
         complexity="E²: ε⁻⁸ (r = 0)",
     )
 
-    step_size: float | None = None
-    step_decay: float = 3 / 4
-    average: Power = Power(1.0, 1 / 2)
+    step_size: float | None = step()
+    step_decay: float = fraction(3 / 4)
+    average: Power = power(Power(1.0, 1 / 2))
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
@@ -75,9 +77,9 @@ class ASCGD(NamedRecipe):
         complexity="E²: ε⁻⁷ (r = 0)",
     )
 
-    step_size: float | None = None
-    step_decay: float = 5 / 7
-    average: Power = Power(1.0, 4 / 7)
+    step_size: float | None = step()
+    step_decay: float = fraction(5 / 7)
+    average: Power = power(Power(1.0, 4 / 7))
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
@@ -116,9 +118,9 @@ class ASCPG(NamedRecipe):
         complexity="E²: ε⁻⁴·⁵ (r = 0)",
     )
 
-    step_size: float | None = None
-    step_decay: float = 5 / 9
-    average: Power = Power(1.0, 4 / 9)
+    step_size: float | None = step()
+    step_decay: float = fraction(5 / 9)
+    average: Power = power(Power(1.0, 4 / 9))
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()

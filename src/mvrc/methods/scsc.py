@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
-
 from mvrc.estimators import Scsc
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size
+from mvrc.methods.defaults import single_loop
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, flag, fraction, power, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schedules import Power
@@ -40,13 +40,13 @@ class SCSC(NamedRecipe):
         complexity="E²: ε⁻⁴ (its own paper)",
     )
 
-    step_size: float | None = None
-    weight: Power = Power(1.0, 1 / 2)
-    step_decay: float = 1 / 2
+    step_size: float | None = step()
+    weight: Power = power(Power(1.0, 1 / 2))
+    step_decay: float = fraction(1 / 2)
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    independent: bool = eqx.field(static=True, default=False)
+    independent: bool = flag(True)
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         estimator = Scsc(self.weight, self.independent)

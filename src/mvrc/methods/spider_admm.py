@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Spider
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, size, word
-from mvrc.operators import Composed
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import About, NamedRecipe, Start, jacobian, positive, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
+from mvrc.regularizers import Composed
 from mvrc.sampling import Sizes
 from mvrc.schemes import AdmmScheme
 
@@ -35,14 +36,14 @@ class SpiderADMM(NamedRecipe):
         complexity="E²: ε⁻³; Σ²: N + n + √(N + n) ε⁻²",
     )
 
-    step_size: float | None = None
-    rho: float | None = None
+    step_size: float | None = step()
+    rho: float | None = positive()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
     refresh_size: int | None = size()
     outer_refresh_size: int | None = size()
-    jacobian: str = word("auto")
+    jacobian: str = jacobian()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         eta = self.step_size or start.step_size()

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mvrc.estimators import Storm
-from mvrc.methods.base import About, Method, NamedRecipe, Start, recipe, single_loop, size, word
+from mvrc.methods.defaults import single_loop
+from mvrc.methods.method import Method
+from mvrc.methods.recipe import (
+    About,
+    NamedRecipe,
+    Start,
+    epsilon,
+    fraction,
+    jacobian,
+    positive,
+    power,
+    recipe,
+    size,
+    step,
+)
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schedules import Power
@@ -42,16 +56,16 @@ class STORM(NamedRecipe):
         complexity="E²: ε⁻³ (its own papers)",
     )
 
-    step_size: float | None = None
-    step_decay: float = 1 / 3
-    forget: Power = Power(1.0, 2 / 3)
-    epsilon: float | None = None
+    step_size: float | None = step()
+    step_decay: float = fraction(1 / 3)
+    forget: Power = power(Power(1.0, 2 / 3))
+    epsilon: float | None = epsilon()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    jacobian: str = word("auto")
-    forget_jacobian: Power | None = None
-    forget_gradient: Power | None = None
+    jacobian: str = jacobian()
+    forget_jacobian: Power | None = power()
+    forget_gradient: Power | None = power()
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         estimator = Storm(
@@ -91,10 +105,10 @@ class SMVR(NamedRecipe):
         complexity="E²: ε⁻³ (its own paper)",
     )
 
-    step_size: float | None = None
-    step_decay: float = 1 / 3
-    forget: Power = Power(1.0, 2 / 3)
-    bound: float | None = None
+    step_size: float | None = step()
+    step_decay: float = fraction(1 / 3)
+    forget: Power = power(Power(1.0, 2 / 3))
+    bound: float | None = positive()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()

@@ -6,7 +6,8 @@ import math
 from typing import ClassVar
 
 from mvrc.estimators import Svrg
-from mvrc.methods.base import About, Method, NamedRecipe, Start, finite, recipe, size
+from mvrc.methods.method import Method, finite
+from mvrc.methods.recipe import About, NamedRecipe, Start, recipe, size, step
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.sampling import Sizes
@@ -34,7 +35,7 @@ class VRSCPG(NamedRecipe):
         complexity="Σ²: N + n + (N + n)^(2/3) ε⁻²",
     )
 
-    step_size: float | None = None
+    step_size: float | None = step()
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()

@@ -7,6 +7,8 @@ are written with `+`; any other r is a `Custom`.
 """
 
 from mvrc.regularizers.base import Regularizer as Regularizer
+from mvrc.regularizers.composed import Composed as Composed
+from mvrc.regularizers.composed import LinearOperator as LinearOperator
 from mvrc.regularizers.constraints import Box as Box
 from mvrc.regularizers.constraints import Constraint as Constraint
 from mvrc.regularizers.constraints import L1Ball as L1Ball

@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from mvrc import checks
+from mvrc.support import checks
 
 
 class Regularizer(eqx.Module):

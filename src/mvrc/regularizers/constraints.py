@@ -13,7 +13,6 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from mvrc import checks
 from mvrc.regularizers.base import (
     Regularizer,
     Separable,
@@ -23,6 +22,7 @@ from mvrc.regularizers.base import (
     refuse_unless,
     shapes,
 )
+from mvrc.support import checks
 
 # A point counts as inside a set up to this many roundings: a projection makes a few, and the
 # running averages of projected points that momentum methods keep make more.

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import checks, inputs
 from mvrc.regularizers.base import Regularizer, one_step, shapes
+from mvrc.support import calls, checks
 
 
 class Custom(Regularizer):
@@ -28,18 +28,18 @@ class Custom(Regularizer):
 
     @checks.explain_keywords
     def __init__(self, value: Any, prox: Any) -> None:
-        inputs.check_function("value(x)", value, owner=" of Custom")
-        inputs.check_function("prox(x, step)", prox, owner=" of Custom")
+        calls.check_function("value(x)", value, owner=" of Custom")
+        calls.check_function("prox(x, step)", prox, owner=" of Custom")
         self.value_function = _as_pytree(value)
         self.prox_function = _as_pytree(prox)
 
     def check(self, x: Any) -> None:
         x = jax.eval_shape(lambda x: jax.tree.map(jnp.asarray, x), x)
         step = jax.ShapeDtypeStruct((), jnp.result_type(*jax.tree.leaves(x)))
-        value = inputs.shape_of("value(x) of Custom", self.value_function, x)
+        value = calls.shape_of("value(x) of Custom", self.value_function, x)
         if _form(value) != _form(0.0):
             raise ValueError(f"value(x) of Custom must be a scalar, not {shapes(value)}.")
-        prox = inputs.shape_of("prox(x, step) of Custom", self.prox_function, x, step)
+        prox = calls.shape_of("prox(x, step) of Custom", self.prox_function, x, step)
         if _form(prox) != _form(x):
             raise ValueError(
                 f"prox(x, step) of Custom must be like x, {shapes(x)}, not {shapes(prox)}."

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.regularizers.base import Regularizer, shapes
 from mvrc.regularizers.penalties import Zero
+from mvrc.support import checks
 
 
 class Parts(Regularizer):

@@ -12,7 +12,6 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
-from mvrc import checks
 from mvrc.regularizers.base import (
     Regularizer,
     Separable,
@@ -26,6 +25,7 @@ from mvrc.regularizers.base import (
     refuse_unless_weight,
     total,
 )
+from mvrc.support import checks
 
 
 @checks.explain_init

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from mvrc import checks
 from mvrc.regularizers.base import (
     Regularizer,
     each,
@@ -19,6 +18,7 @@ from mvrc.regularizers.base import (
     refuse_unless_weight,
 )
 from mvrc.regularizers.penalties import L1
+from mvrc.support import checks
 
 
 @checks.explain_init

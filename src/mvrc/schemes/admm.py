@@ -4,9 +4,9 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from mvrc.operators import LinearOperator
 from mvrc.oracle import Vector
-from mvrc.schemes.base import PlainScheme, Prox
+from mvrc.regularizers import LinearOperator
+from mvrc.schemes.base import Penalty, PlainScheme
 
 
 class AdmmState(NamedTuple):
@@ -36,19 +36,19 @@ class AdmmScheme(PlainScheme):
     operator: LinearOperator | None
     rho: float
 
-    def start(self, x: Vector) -> AdmmState:
+    def init(self, x: Vector) -> AdmmState:
         image = self._apply(x)
         return AdmmState(x, image, jnp.zeros_like(image))
 
     def query(self, state: AdmmState) -> Vector:
         return state.x
 
-    def advance(self, state: AdmmState, v: Vector, prox: Prox) -> AdmmState:
+    def advance(self, state: AdmmState, v: Vector, penalty: Penalty) -> AdmmState:
         eta, rho = self.step_size, self.rho
         norm = 1.0 if self.operator is None else self.operator.norm_squared
         gamma = 1 + eta * rho * norm
         image = self._apply(state.x)
-        y = prox(image - state.u / rho, 1 / rho)
+        y = penalty.prox_of_image(image - state.u / rho, 1 / rho)
         slope = v - self._adjoint(state.u - rho * (image - y))
         x = state.x - (eta / gamma) * slope
         return AdmmState(x, y, state.u - rho * (self._apply(x) - y))

@@ -7,7 +7,7 @@ from jaxtyping import Array, Int
 
 from mvrc.oracle import Vector
 from mvrc.schedules import Power
-from mvrc.schemes.base import PlainScheme, Prox
+from mvrc.schemes.base import Penalty, PlainScheme
 
 
 class AveragingState(NamedTuple):
@@ -28,14 +28,14 @@ class AveragingScheme(PlainScheme):
     step_size: float
     tau: Power
 
-    def start(self, x: Vector) -> AveragingState:
+    def init(self, x: Vector) -> AveragingState:
         return AveragingState(x, jnp.int32(0))
 
     def query(self, state: AveragingState) -> Vector:
         return state.x
 
-    def advance(self, state: AveragingState, v: Vector, prox: Prox) -> AveragingState:
-        y = prox(state.x - self.step_size * v, self.step_size)
+    def advance(self, state: AveragingState, v: Vector, penalty: Penalty) -> AveragingState:
+        y = penalty.prox(state.x - self.step_size * v, self.step_size)
         tau = self.tau.weight(state.k + 1, state.x.dtype)
         return AveragingState(state.x + tau * (y - state.x), state.k + 1)
 

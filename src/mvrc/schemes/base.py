@@ -1,15 +1,25 @@
 """What a scheme is: it moves x along an estimate and knows nothing of samples."""
 
 import abc
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from mvrc.oracle import Oracle, Vector
 
-Prox = Callable[[Vector, Any], Vector]
+
+@runtime_checkable
+class Penalty(Protocol):
+    """r as a scheme sees it: at flat points."""
+
+    def prox(self, point: Vector, step: Any) -> Vector:
+        """prox_{step·r}(point), in the space of x."""
+        ...
+
+    def prox_of_image(self, image: Vector, step: Any) -> Vector:
+        """For r(Ax) the prox of r alone, in the space of Ax."""
+        ...
 
 
 class Scheme(eqx.Module):
@@ -25,7 +35,7 @@ class Scheme(eqx.Module):
     takes_composed: ClassVar[bool] = False  # whether r may be r(Ax), without a prox in closed form
 
     @abc.abstractmethod
-    def start(self, x: Vector) -> Any:
+    def init(self, x: Vector) -> Any:
         """The state at x, also after a restart."""
 
     @abc.abstractmethod
@@ -51,7 +61,7 @@ class Scheme(eqx.Module):
         """z, the point at which the estimator is asked."""
 
     @abc.abstractmethod
-    def advance(self, state: Any, v: Vector, prox: Prox) -> Any:
+    def advance(self, state: Any, v: Vector, penalty: Penalty) -> Any:
         """The state after one step with v ≈ ∇F(query(state))."""
 
     @abc.abstractmethod
@@ -75,12 +85,12 @@ class PlainScheme(Scheme):
         return self.query(state)
 
 
-def proximal_step(x: Vector, v: Vector, step: Any, epsilon: Any, prox: Prox) -> Vector:
+def proximal_step(x: Vector, v: Vector, step: Any, epsilon: Any, penalty: Penalty) -> Vector:
     """x̃ = prox_{step·r}(x − step·v), or with ε the normalised x + θ(x̃ − x).
 
     θ = min{ε·step/‖x̃ − x‖, ½}; nothing is divided by zero when x̃ = x.
     """
-    moved = prox(x - step * v, step)
+    moved = penalty.prox(x - step * v, step)
     if epsilon is None:
         return moved
     direction = moved - x

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from mvrc.oracle import Vector
-from mvrc.schemes.base import PlainScheme, Prox
+from mvrc.schemes.base import Penalty, PlainScheme
 
 
 class FistaState(NamedTuple):
@@ -27,14 +27,14 @@ class FistaScheme(PlainScheme):
 
     step_size: float
 
-    def start(self, x: Vector) -> FistaState:
+    def init(self, x: Vector) -> FistaState:
         return FistaState(x, x, jnp.ones((), x.dtype))
 
     def query(self, state: FistaState) -> Vector:
         return state.y
 
-    def advance(self, state: FistaState, v: Vector, prox: Prox) -> FistaState:
-        x = prox(state.y - self.step_size * v, self.step_size)
+    def advance(self, state: FistaState, v: Vector, penalty: Penalty) -> FistaState:
+        x = penalty.prox(state.y - self.step_size * v, self.step_size)
         uphill = jnp.vdot(state.y - x, x - state.x) > 0
         t = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * state.t**2)) / 2)
         weight = jnp.where(uphill, 0, (state.t - 1) / t)

@@ -9,10 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc.oracle import Oracle, Vector
-from mvrc.result import ACCEPTED, BROKEN, LONGER, REJECTED
-from mvrc.sampling import Samples
-from mvrc.schemes.base import Prox, Scheme
+from mvrc.sampling import Batch
+from mvrc.schemes.base import Penalty, Scheme
 from mvrc.schemes.judging import (
+    ACCEPTED,
+    BROKEN,
+    LONGER,
+    REJECTED,
     Log,
     choose,
     first_log,
@@ -65,7 +68,7 @@ class GuardedScheme(Scheme):
     noisy: bool = eqx.field(static=True, default=False)
     empty: Any = None  # an estimate of zeros, the structure of what is kept
 
-    def start(self, x: Vector) -> GuardedState:
+    def init(self, x: Vector) -> GuardedState:
         zero, none = np.zeros((), x.dtype), np.int32(0)
         return GuardedState(x, x, none, x, self.empty, zero, none, first_log(x, self.step_size))
 
@@ -122,10 +125,10 @@ class GuardedScheme(Scheme):
         run = jnp.where(grow, 0, run).astype(jnp.int32)
         return GuardedState(good, good, jnp.int32(0), good, estimate, noise, run, log), estimate
 
-    def advance(self, state: GuardedState, v: Vector, prox: Prox) -> GuardedState:
+    def advance(self, state: GuardedState, v: Vector, penalty: Penalty) -> GuardedState:
         alpha = self._alpha(state)
         lam = state.log.step / alpha
-        x = prox(state.x - lam * v, lam)
+        x = penalty.prox(state.x - lam * v, lam)
         y = (1 - alpha) * state.y + alpha * x
         uphill = jnp.vdot(v, y - state.y) > 0
         t = jnp.where(uphill, 0, state.t + 1).astype(jnp.int32)
@@ -152,14 +155,17 @@ class GuardedScheme(Scheme):
         inner, outer = oracle.batch("values"), oracle.batch("outer")
         assert inner is not None
         error = zero
-        if inner.size != oracle.problem.n:
+        if not inner.complete:
             projected = oracle.projected(point, estimate.outer, _first(inner))
             error = jnp.var(projected) / inner.size
-        if outer is not None and outer.size != oracle.problem.N:
-            error = error + jnp.var(oracle.each_value(estimate.inner, _first(outer))) / outer.size
+        if outer is not None and not outer.complete:
+            error = (
+                error
+                + jnp.var(oracle.functions.outer_values(estimate.inner, _first(outer))) / outer.size
+            )
         return jnp.sqrt(error)
 
 
-def _first(batch: Samples) -> Any:
+def _first(batch: Batch) -> Any:
     """Some samples of a batch, enough for a variance."""
     return batch.piece(0, min(batch.size, _SPREAD))

@@ -17,8 +17,19 @@ PATIENCE = 3  # judged points in a row without measurable progress before a run 
 NOISY_PATIENCE = 10  # the same where Φ is an estimate
 
 
+# What a safeguarded run decided at an epoch: places in DECISIONS.
+DECISIONS = (
+    "",  # nothing decided yet
+    "accepted",
+    "accepted, longer steps",
+    "rejected, shorter steps",
+    "rejected, not finite",
+)
+ACCEPTED, LONGER, REJECTED, BROKEN = 1, 2, 3, 4
+
+
 class Log(NamedTuple):
-    """What a scheme decided last and what it knows of the point that it keeps; one a lane."""
+    """What a scheme decided last and what it knows of the point that it keeps; one per seed."""
 
     decision: Any  # place in DECISIONS
     objective: Any  # Φ

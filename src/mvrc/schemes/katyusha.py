@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from mvrc.oracle import Vector
-from mvrc.schemes.base import Prox, Scheme
+from mvrc.schemes.base import Penalty, Scheme
 
 
 class KatyushaState(NamedTuple):
@@ -42,12 +42,12 @@ class KatyushaScheme(Scheme):
     tau1: float = 0.4
     tau2: float = 0.4
 
-    def start(self, x: Vector) -> KatyushaState:
+    def init(self, x: Vector) -> KatyushaState:
         zero = jnp.zeros((), x.dtype)
         return KatyushaState(x, x, x, jnp.zeros_like(x), zero, zero + 1)
 
     def begin(self, state: KatyushaState) -> KatyushaState:
-        fresh = self.start(self.point(state))
+        fresh = self.init(self.point(state))
         return fresh._replace(y=state.y, z=state.z)
 
     def anchor(self, state: KatyushaState) -> Vector:
@@ -57,10 +57,10 @@ class KatyushaScheme(Scheme):
         rest = 1 - self.tau1 - self.tau2
         return self.tau1 * state.z + self.tau2 * state.snapshot + rest * state.y
 
-    def advance(self, state: KatyushaState, v: Vector, prox: Prox) -> KatyushaState:
+    def advance(self, state: KatyushaState, v: Vector, penalty: Penalty) -> KatyushaState:
         alpha = self.step_size if self.alpha is None else self.alpha
-        z = prox(state.z - alpha * v, alpha)
-        y = prox(self.query(state) - self.step_size * v, self.step_size)
+        z = penalty.prox(state.z - alpha * v, alpha)
+        y = penalty.prox(self.query(state) - self.step_size * v, self.step_size)
         return KatyushaState(
             state.snapshot,
             y,

@@ -7,7 +7,7 @@ from jaxtyping import Array, Int
 
 from mvrc.oracle import Vector
 from mvrc.schedules import MomentumSchedule
-from mvrc.schemes.base import Prox, Scheme, proximal_step
+from mvrc.schemes.base import Penalty, Scheme, proximal_step
 
 
 class MomentumState(NamedTuple):
@@ -39,7 +39,7 @@ class MomentumScheme(Scheme):
     momentum: MomentumSchedule
     epsilon: float | None = None
 
-    def start(self, x: Vector) -> MomentumState:
+    def init(self, x: Vector) -> MomentumState:
         return MomentumState(x, x, jnp.int32(0))
 
     def begin(self, state: MomentumState) -> MomentumState:
@@ -53,11 +53,11 @@ class MomentumScheme(Scheme):
         alpha = _like(self.momentum.alpha(_like(state.t + 1, state.x)), state.x)
         return (1 - alpha) * state.y + alpha * state.x
 
-    def advance(self, state: MomentumState, v: Vector, prox: Prox) -> MomentumState:
+    def advance(self, state: MomentumState, v: Vector, penalty: Penalty) -> MomentumState:
         t = _like(state.t, state.x)
         beta = self.step_size * _like(self.momentum.beta(t), state.x)
         lam = self.step_size * _like(self.momentum.lam(t), state.x)
-        x = proximal_step(state.x, v, lam, self.epsilon, prox)
+        x = proximal_step(state.x, v, lam, self.epsilon, penalty)
         y = self.query(state) + (beta / lam) * (x - state.x)
         return MomentumState(x, y, state.t + 1)
 

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from mvrc import checks
 from mvrc.oracle import Vector
 from mvrc.schedules import RESTARTS, Power
-from mvrc.schemes.base import PlainScheme, Prox, proximal_step
+from mvrc.schemes.base import Penalty, PlainScheme, proximal_step
+from mvrc.support import checks
 
 
 class ProximalState(NamedTuple):
@@ -38,19 +38,19 @@ class ProximalScheme(PlainScheme):
 
     def __check_init__(self) -> None:
         checks.choice("restart", self.restart, RESTARTS)
-        checks.whole("restart_every", self.restart_every)
+        checks.integer("restart_every", self.restart_every)
 
-    def start(self, x: Vector) -> ProximalState:
+    def init(self, x: Vector) -> ProximalState:
         return ProximalState(x, jnp.int32(0))
 
     def query(self, state: ProximalState) -> Vector:
         return state.x
 
-    def advance(self, state: ProximalState, v: Vector, prox: Prox) -> ProximalState:
+    def advance(self, state: ProximalState, v: Vector, penalty: Penalty) -> ProximalState:
         step = self.step_size
         if self.decay is not None:
             step = step * self.decay.at(state.k + 1, state.x.dtype)
-        return ProximalState(proximal_step(state.x, v, step, self.epsilon, prox), state.k + 1)
+        return ProximalState(proximal_step(state.x, v, step, self.epsilon, penalty), state.k + 1)
 
     def restarts(self) -> tuple[str, int]:
         return self.restart, self.restart_every

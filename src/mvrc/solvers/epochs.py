@@ -8,11 +8,11 @@ import jax
 import numpy as np
 
 from mvrc.engine import Core, Epoch, compile_epoch, first_core
-from mvrc.methods.base import Method
+from mvrc.methods import Method
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
-from mvrc.result import Status
 from mvrc.schemes.judging import NOISY_PATIENCE, PATIENCE
+from mvrc.solvers.result import Status
 from mvrc.solvers.solver import End, Info, Solver
 
 

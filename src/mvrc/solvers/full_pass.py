@@ -14,15 +14,16 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
-from mvrc.metrics import gradient_mapping
 from mvrc.oracle import Counts, Geometry, add_counts
+from mvrc.oracle.exact import gradient_mapping
 from mvrc.problem import Composition
-from mvrc.result import ACCEPTED, BROKEN, LONGER, REJECTED, Status
+from mvrc.schemes.judging import ACCEPTED, BROKEN, LONGER, REJECTED
 from mvrc.solvers.passes import Evaluation, Passes
 from mvrc.solvers.penalty import Penalty
+from mvrc.solvers.result import Status
 from mvrc.solvers.solver import End, Info, Solver
 from mvrc.solvers.trust_region import TrustRegion
-from mvrc.threads import one_thread
+from mvrc.support.threads import one_thread
 
 PATIENCE = 3  # trials within rounding before a run gives up; steps to infinity before it says so
 REJECTIONS = 30  # in a row, after which no step is short enough

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import cache
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.problem import Composition
-from mvrc.split import Signature, Static, join, signature, split
+from mvrc.support import cache
+from mvrc.support.partition import Signature, Static, join, signature, split
 
 SIZES = 4096  # samples from which E|g| is taken, spread over all
 
@@ -153,35 +153,41 @@ def _compiled(
     """A program for such arguments, and a list that is empty once it has been asked for."""
 
     def run(numbers: Any, *arguments: Any) -> Any:
-        return program(Oracle(join(numbers, static), geometry, {}), *sizes, *arguments)
+        problem = join(numbers, static)
+        return program(Oracle(problem.functions(geometry)), problem, *sizes, *arguments)
 
     return jax.jit(run).lower(*given.specs()).compile(), [True]
 
 
-def _full(oracle: Oracle, x: Vector) -> Any:
-    everything, outside = oracle.everything()
+def _full(oracle: Oracle, problem: Composition, x: Vector) -> Any:
+    everything, outside = problem.everything()
     inner, pull = oracle.values_and_pullback(x, everything)
     outer = oracle.outer_gradient(inner, outside)
     part = everything
     if everything.size > SIZES:
-        part = oracle.problem.inner_source.scattered(SIZES, 0)(0)
+        part = problem.inner_source.scattered(SIZES, 0)(0)
     sizes = jnp.maximum(oracle.sizes(x, part), jnp.abs(inner))
     scale = oracle.outer_size(inner, outside) + jnp.vdot(jnp.abs(outer), sizes)
     return oracle.outer_value(inner, outside), pull(outer), scale, inner, outer
 
 
 def _curvature(
-    oracle: Oracle, rows: int, x: Vector, inner: Vector, outer: Vector, pieces: Any, shift: Any
-) -> Any:
-    piece = oracle.problem.inner_source.scattered(rows, shift)
-    outside, inside = oracle.hessian(x, inner, outer, oracle.everything(), piece, pieces)
+    oracle: Oracle, problem: Composition, rows: int, x: Vector, inner: Vector, outer: Vector,
+    pieces: Any, shift: Any,
+) -> Any:  # fmt: skip
+    piece = problem.inner_source.scattered(rows, shift)
+    outside, inside = oracle.hessian(x, inner, outer, problem.everything(), piece, pieces)
     whole = outside + inside
     return (whole + whole.T) / 2, jnp.abs(jnp.diagonal(outside)) + jnp.abs(jnp.diagonal(inside))
 
 
-def _gauss_newton(oracle: Oracle, x: Vector, inner: Vector, outer: Vector) -> Any:
-    return oracle.gauss_newton(x, inner, outer, oracle.everything())
+def _gauss_newton(
+    oracle: Oracle, problem: Composition, x: Vector, inner: Vector, outer: Vector
+) -> Any:
+    return oracle.gauss_newton(x, inner, outer, problem.everything())
 
 
-def _product(oracle: Oracle, x: Vector, inner: Vector, outer: Vector, v: Vector) -> Any:
-    return oracle.hessian_product(x, inner, outer, oracle.everything(), v)
+def _product(
+    oracle: Oracle, problem: Composition, x: Vector, inner: Vector, outer: Vector, v: Vector
+) -> Any:
+    return oracle.hessian_product(x, inner, outer, problem.everything(), v)

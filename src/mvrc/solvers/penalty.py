@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from mvrc import cache
-from mvrc.layout import Layout
+from mvrc.oracle import Layout
 from mvrc.regularizers import Regularizer, Zero
-from mvrc.split import Static, join, split
+from mvrc.support import cache
+from mvrc.support.partition import Static, join, split
 
 
 class Penalty:

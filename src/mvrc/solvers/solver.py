@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mvrc.oracle import Counts
-from mvrc.result import Status
+from mvrc.solvers.result import Status
 
 
 class Info(NamedTuple):

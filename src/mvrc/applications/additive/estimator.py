@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.additive.problems import (
     largest_penalty,
     sparse_additive,
@@ -16,6 +15,7 @@ from mvrc.applications.additive.problems import (
 from mvrc.applications.additive.splines import SplineBasis
 from mvrc.applications.base import Minimizer
 from mvrc.problem import Composition
+from mvrc.support import checks
 
 from sklearn.base import RegressorMixin  # isort: skip  (after base, which says how to install it)
 from sklearn.utils.validation import check_is_fitted, validate_data  # isort: skip
@@ -108,8 +108,8 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
                 f"the sparsity; leave it out."
             )
         share = checks.nonnegative("penalty", 0.1 if self.penalty is None else self.penalty)
-        n_knots = checks.whole("n_knots", self.n_knots, least=2)
-        degree = checks.whole("degree", self.degree)
+        n_knots = checks.integer("n_knots", self.n_knots, least=2)
+        degree = checks.integer("degree", self.degree)
         made = [SplineBasis.of(column, n_knots, degree) for column in X.T]
         self._bases = [basis for basis, _ in made]
         sizes = [basis.size for basis in self._bases]

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import checks
 from mvrc.problem import Composition
 from mvrc.regularizers import L1, GroupL2
+from mvrc.support import checks
 
 # The functions of a problem are part of the key of its compiled program, so they stand here and
 # numbers such as the penalty are data: fits that differ in numbers only compile once.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.bellman import inputs
 from mvrc.applications.bellman.kinds import SUCCESSORS, Chain, Transitions, from_rows
@@ -15,6 +14,7 @@ from mvrc.applications.bellman.problems import bellman, observed, projected
 from mvrc.applications.bellman.projection import column_scales, whitening
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer
+from mvrc.support import checks
 
 try:
     from sklearn.utils import Tags

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.bellman import inputs
+from mvrc.support import checks
 
 # An action replaces another when it is better by this share of the largest value: ties, broken by
 # rounding, must not keep the iteration going.
@@ -131,7 +131,7 @@ def policy_iteration(
     from mvrc.applications.bellman.estimator import LinearValueFunction
 
     gamma = inputs.discount(gamma)
-    checks.whole("max_rounds", max_rounds)
+    checks.integer("max_rounds", max_rounds)
     table = env if isinstance(env, DecisionTable) else transition_table(env)
     states = len(table.transition)
     phi = np.eye(states) if features is None else inputs.feature_table(features, states)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
+from mvrc.support import checks
 
 # Rows of probabilities may miss one by the rounding of float32 sums.
 _ROUNDING = 1e-5

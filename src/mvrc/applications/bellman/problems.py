@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.bellman import functions, inputs
 from mvrc.applications.bellman.kinds import SUCCESSORS, Transitions
 from mvrc.applications.bellman.projection import whitening
-from mvrc.inputs import check_function
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer
 from mvrc.sampling import Stream
+from mvrc.support import checks
+from mvrc.support.calls import check_function
 
 FORMS = ("one-level", "two-level")
 WEIGHTINGS = ("visits", "uniform")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.bellman import inputs
+from mvrc.support import checks
 
 
 @checks.explain_keywords

@@ -9,10 +9,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
-from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.embedding.neighbors import neighbors
 from mvrc.applications.embedding.problems import embedding_problem
+from mvrc.support import checks
 
 INITS = ("pca", "random")
 
@@ -72,7 +72,7 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Embed the rows of X; y is not used."""
         points = validate_data(self, X, dtype=[np.float32, np.float64], ensure_min_samples=4)
         n = len(points)
-        components = checks.whole("n_components", self.n_components)
+        components = checks.integer("n_components", self.n_components)
         perplexity = self._perplexity(n)
         kept = n - 1 if perplexity is None else min(n - 1, max(3, round(3 * perplexity)))
         table = neighbors(points, perplexity, 1.0 if self.sigma is None else self.sigma, kept)

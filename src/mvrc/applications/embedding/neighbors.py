@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mvrc import checks
+from mvrc.support import checks
 
 
 class Neighbors(NamedTuple):
@@ -23,7 +23,7 @@ def neighbors(
     """p_{i|k} = s(zᵢ, zₖ)/Σ_{j≠k} s(zⱼ, zₖ), over the `keep` nearest."""
     points = _check_points(data)
     n = len(points)
-    kept = n - 1 if keep is None else min(checks.whole("keep", keep), n - 1)
+    kept = n - 1 if keep is None else min(checks.integer("keep", keep), n - 1)
     index, square = _nearest(points, kept)
     if perplexity is None:
         log_weight = -square / (2 * checks.positive("sigma", sigma) ** 2)

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.embedding.neighbors import Neighbors, neighbors
 from mvrc.problem import Composition
+from mvrc.support import checks
 
 OUTER = ("points", "pairs")
 ALL = 512  # up to so many points the shift of the log-sum-exp looks at all of them,

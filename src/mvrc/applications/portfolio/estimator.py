@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mvrc import checks
 from mvrc.applications.base import Minimizer
 from mvrc.applications.portfolio.problems import (
     check_returns,
@@ -20,6 +19,7 @@ from mvrc.applications.portfolio.problems import (
 from mvrc.datasets.returns import Returns
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer, Simplex
+from mvrc.support import checks
 
 FRACTION = 0.1  # standard deviation of daily returns below which they are no per cents
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc import checks
 from mvrc.datasets.returns import Returns
 from mvrc.problem import Composition
 from mvrc.regularizers import L1, Parts, Regularizer, Simplex, Zero
+from mvrc.support import checks
 
 SMOOTHING = 0.05  # default width of a smoothed kink, as a share of a typical standard deviation
 
@@ -70,7 +70,7 @@ def mean_semideviation(
             deviation by default.
     """
     returns = check_returns(returns)
-    if checks.whole("order", order) > 2:
+    if checks.integer("order", order) > 2:
         raise ValueError(f"order must be 1 or 2, not {order}.")
     width = kink_width(smoothing, returns)
     mean = returns.mean(axis=0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mvrc import checks
 from mvrc.applications.portfolio.problems import check_returns
+from mvrc.support import checks
 
 
 @checks.explain_keywords

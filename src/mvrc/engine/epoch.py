@@ -1,0 +1,95 @@
+"""One epoch: a refresh followed by a loop over period − 1 small steps.
+
+The random numbers of an epoch depend on the run's key and the epoch's number alone, so stopping and
+resuming between epochs changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from mvrc.compiler import fused_loop
+from mvrc.engine.batches import keys_of, plan, refresh_batches, size_of
+from mvrc.engine.state import Core, offer_both, restarted
+from mvrc.methods import Method
+from mvrc.oracle import Counts, Geometry, Oracle, add_counts
+from mvrc.problem import Composition
+from mvrc.schemes import Scheme
+
+
+def run_epoch(
+    problem: Composition, geometry: Geometry, method: Method, core: Core, fused: bool = False
+) -> tuple[Core, Bool[Array, ""], Counts]:
+    """One epoch: a refresh where the estimator has one, then the small steps.
+
+    `fused`: whether they may be a fused loop, as nothing runs beside them.
+    """
+    scheme, estimator = method.scheme, method.estimator
+    functions = problem.functions(geometry)
+    keys = keys_of(core.key, core.epoch + 1)
+    state, output, pool = restarted(method, core)
+    state = scheme.begin(state)
+    picking = core.output is not None or core.restart is not None
+    picks = None
+    if picking:  # in float32, so that both precisions pick the same
+        picks = jax.random.uniform(keys["pick"], (method.steps, 2), jnp.float32)
+    estimate, counts, made = core.estimator, Counts(), 0
+    if estimator.refreshes:
+        oracle = Oracle(functions, refresh_batches(problem, method, keys))
+        estimate = estimator.refresh(oracle, scheme.anchor(state))
+        if scheme.judges:
+            state, estimate = _judged(scheme, estimator, oracle, state, estimate)
+        if scheme.anchored:  # the refresh stands where the first step asks
+            query = scheme.query(state)
+            state = scheme.advance(state, estimator.gradient(estimate), oracle)
+            pick = None if picks is None else picks[0]
+            output, pool = offer_both(output, pool, query, pick)
+            made = 1
+        counts = oracle.counts
+
+    steps = method.steps - made
+    tickets, open_batches = plan(problem, method, keys, steps)
+    traced: list[Counts] = [Counts()]  # the counts of one step, known when it is traced
+
+    def step(carry: Any, given: Any) -> tuple[Any, None]:
+        state, estimate, output, pool = carry
+        ticket, pick = given
+        oracle = Oracle(functions, open_batches(ticket))
+        query = scheme.query(state)
+        estimate = estimator.update(oracle, estimate, query)
+        state = scheme.advance(state, estimator.gradient(estimate), oracle)
+        traced.append(oracle.counts)
+        return (state, estimate, *offer_both(output, pool, query, pick)), None
+
+    carry = (state, estimate, output, pool)
+    if steps:
+        inputs = (tickets, None if picks is None else picks[made:])
+        fused = fused and _is_small(problem, geometry, method)
+        loop = fused_loop.scan if fused else jax.lax.scan
+        carry, _ = loop(step, carry, inputs, steps)
+    state, estimate, output, pool = carry
+    counts = add_counts(counts, *[traced[-1]] * steps)
+    finite = jnp.all(jnp.isfinite(scheme.point(state)))
+    return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
+
+
+def _judged(
+    scheme: Scheme, estimator: Any, oracle: Oracle, state: Any, estimate: Any
+) -> tuple[Any, Any]:
+    """State and estimate after the scheme has seen Φ at the refresh."""
+    inside = oracle.outer_value(estimate.inner, oracle.batch("outer"))
+    objective = inside + oracle.functions.penalty(scheme.anchor(state))
+    return scheme.judge(state, estimate, estimator.gradient(estimate), objective, oracle)
+
+
+def _is_small(problem: Composition, geometry: Geometry, method: Method) -> bool:
+    """Whether the samples of a step are so few that its loop may be fused; a full pass never is."""
+    numbers = 0
+    for role in method.estimator.roles(problem.two_level):
+        each = geometry.outer_sample if role == "outer" else geometry.inner_sample
+        numbers += size_of(method.batch, role) * each
+    return 0 < numbers * geometry.x.dtype.itemsize <= fused_loop.MOST

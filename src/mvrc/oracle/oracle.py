@@ -1,0 +1,310 @@
+"""The oracle: batch means of g, g', ∇f at flat points, counted where they are evaluated.
+
+Everything here runs inside a compiled function; the counts are Python integers that are known once
+the function is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mvrc.oracle.functions import Functions, Vector
+from mvrc.sampling import Batch
+
+Pullback = Callable[[Vector], Vector]
+Pullbacks = Callable[[Vector, Vector], Vector]
+
+_FEW = 4  # a y so short that all rows of the Jacobian cost less than a second pass
+
+
+class Counts(NamedTuple):
+    """What has been evaluated: one sample at one point is one evaluation."""
+
+    inner_values: Any = 0
+    inner_jacobians: Any = 0
+    outer_gradients: Any = 0
+    prox: Any = 0
+
+
+def add_counts(*counts: Counts) -> Counts:
+    """The sum, field by field."""
+    return Counts(*(sum(column) for column in zip(Counts(), *counts, strict=True)))
+
+
+class Oracle:
+    """Evaluations of f, g and r on named batches, with their count.
+
+    Args:
+        functions: at flat points.
+        batches: the independent draws by name: "values" (A), "jacobians" (A'), "outer" (B), or
+            "everything" and "everything outside".
+    """
+
+    def __init__(
+        self, functions: Functions, batches: Mapping[str, Batch | None] | None = None
+    ) -> None:
+        self.functions = functions
+        self.geometry = functions.geometry
+        self._batches = batches or {}
+        self.counts = Counts()
+
+    def batch(self, role: str) -> Batch | None:
+        """The batch of that name; None where none is drawn, as for a single outer function."""
+        return self._batches.get(role)
+
+    def values(self, point: Vector, batch: Batch) -> Vector:
+        """g_A(point)."""
+        self._count(inner_values=batch.size)
+        total = batch.sum(
+            lambda s: self.functions.value_sum(point, s), self.geometry.inner_rows(False)
+        )
+        return total / batch.size
+
+    def jacobian(self, point: Vector, batch: Batch) -> Float[Array, "rows d"]:
+        """g'_A(point)."""
+        self._count(inner_jacobians=batch.size)
+        rows = self.geometry.inner_rows(True)
+        return (
+            batch.sum(lambda s: self.functions.value_and_jacobian(point, s)[1], rows) / batch.size
+        )
+
+    def values_and_jacobian(
+        self, point: Vector, batch: Batch, jacobian_batch: Batch | None = None
+    ) -> tuple[Vector, Float[Array, "rows d"]]:
+        """g_A(point) and g'_A'(point), in one pass when A' is A (or not given)."""
+        if jacobian_batch is not None and jacobian_batch is not batch:
+            return self.values(point, batch), self.jacobian(point, jacobian_batch)
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        rows = self.geometry.inner_rows(True)
+        value, jacobian = batch.sum(lambda s: self.functions.value_and_jacobian(point, s), rows)
+        return value / batch.size, jacobian / batch.size
+
+    def values_and_pullback(
+        self, point: Vector, batch: Batch, jacobian_batch: Batch | None = None
+    ) -> tuple[Vector, Pullback]:
+        """g_A(point) and the map u ↦ g'_A'(point)ᵀ u, without the p × d matrix.
+
+        A batch is passed through once when A' is A (or not given) and it is small, or y is.
+        """
+        chosen = batch if jacobian_batch is None else jacobian_batch
+        rows = self.geometry.inner_rows(False)
+        if chosen is batch and batch.size <= rows and self.functions.inner_jacobian is None:
+            self._count(inner_values=batch.size, inner_jacobians=batch.size)
+            samples = batch.samples()
+            total, pull = jax.vjp(lambda x: self.functions.value_sum(x, samples), point)
+            return total / batch.size, lambda u: pull(u / batch.size)[0]
+        if chosen is batch and self.geometry.y.size <= _FEW:
+            value, jacobian = self.values_and_jacobian(point, batch)
+            return value, lambda u: self.pull(jacobian, u)
+        return self.values(point, batch), lambda u: self.pullback(point, chosen, u)
+
+    def changes(
+        self,
+        new: Vector,
+        old: Vector,
+        batch: Batch,
+        jacobian_batch: Batch,
+        keep: Any = 1,
+        keep_jacobian: Any = None,
+    ) -> tuple[Vector, Float[Array, "rows d"]]:
+        """g_A(new) − keep·g_A(old) and g'_A'(new) − keep·g'_A'(old), in one pass for both points.
+
+        `keep` may be another number for the Jacobian. Rows of g' that do not depend on x are gone
+        from the difference without being evaluated; the counts are those of the rule all the same.
+        """
+        keeps = keep, keep if keep_jacobian is None else keep_jacobian
+        self._count(inner_jacobians=2 * jacobian_batch.size)
+        rows = self.geometry.inner_rows(True)
+        sums = jacobian_batch.sum(lambda s: self.functions.change(new, old, s, *keeps), rows)
+        moved, change = (part / jacobian_batch.size for part in sums)
+        if jacobian_batch is not batch:
+            return self._value_change(new, old, batch, keep), change
+        self._count(inner_values=2 * batch.size)
+        return moved, change
+
+    def change_and_pullbacks(
+        self, new: Vector, old: Vector, batch: Batch, jacobian_batch: Batch, keep: Any = 1
+    ) -> tuple[Vector, Pullbacks]:
+        """g_A(new) − keep·g_A(old) and the map u, w ↦ g'_A'(new)ᵀu − g'_A'(old)ᵀw, no matrices.
+
+        A small batch is passed through once for both points.
+        """
+        size = jacobian_batch.size
+        together = None
+        if size <= self.geometry.inner_rows(False):
+            together = self.functions.together(new, old, jacobian_batch.samples(), keep)
+        if together is None:
+            first, pull_first = self.values_and_pullback(new, batch, jacobian_batch)
+            second, pull_second = self.values_and_pullback(old, batch, jacobian_batch)
+            return first - keep * second, lambda u, w: pull_first(u) - pull_second(w)
+        moved, pull = together
+        self._count(inner_jacobians=2 * size)
+        if jacobian_batch is batch:
+            self._count(inner_values=2 * size)
+            moved = moved / size
+        else:
+            moved = self._value_change(new, old, batch, keep)
+        return moved, lambda u, w: pull(u / size, -w / size)
+
+    def pull(self, jacobian: Float[Array, "rows d"], u: Vector) -> Vector:
+        """Jᵀu for what is kept of a Jacobian J."""
+        return self.geometry.jacobian.pull(jacobian, u)
+
+    def pullback(self, point: Vector, batch: Batch, cotangent: Vector) -> Vector:
+        """g'_A(point)ᵀ cotangent."""
+        self._count(inner_jacobians=batch.size)
+
+        part = lambda s: self.functions.pullback(point, s, cotangent)  # noqa: E731
+        matrix = self.functions.inner_jacobian is not None
+        return batch.sum(part, self.geometry.inner_rows(matrix)) / batch.size
+
+    def each(self, point: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
+        """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        samples = batch.samples()
+        return jax.vmap(self.functions.of_one, (None, 0))(point, samples)
+
+    def each_at(self, points: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
+        """The same with a point of its own for every sample."""
+        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        return jax.vmap(self.functions.of_one)(points, batch.samples())
+
+    def each_outer(self, y: Vector, batch: Batch) -> Vector:
+        """∇fₖ(y) of every sample of an outer batch, one row each."""
+        self._count(outer_gradients=batch.size)
+        single = jax.tree_util.tree_map(lambda a: a[:, None], batch.samples())
+        return jax.vmap(jax.grad(self.functions.outer_sum), (None, 0))(y, single)
+
+    def outer_gradient(self, y: Vector, batch: Batch | None) -> Vector:
+        """∇f_B(y)."""
+        self._count(outer_gradients=1 if batch is None else batch.size)
+        if batch is None:
+            return jax.grad(self.functions.outer_sum)(y, None)
+        part = jax.grad(self.functions.outer_sum)
+        return batch.sum(lambda s: part(y, s), self.geometry.outer_rows()) / batch.size
+
+    def outer_value(self, y: Vector, batch: Batch | None) -> Float[Array, ""]:
+        """f_B(y); not counted, as it is only measured."""
+        if batch is None:
+            return self.functions.outer_sum(y, None)
+        rows = self.geometry.outer_rows()
+        return batch.sum(lambda s: self.functions.outer_sum(y, s), rows) / batch.size
+
+    def projected(self, point: Vector, direction: Vector, samples: Any) -> Vector:
+        """⟨direction, gᵢ(point)⟩ of each of some samples."""
+        each = self.functions.values(point, samples)
+        self._count(inner_values=len(each))
+        return each @ direction
+
+    def sizes(self, point: Vector, batch: Batch) -> Vector:
+        """The mean of |gᵢ(point)|; not counted, as it is only measured."""
+
+        def part(samples: Any) -> Vector:
+            return jnp.sum(jnp.abs(self.functions.values(point, samples)), axis=0)
+
+        return batch.sum(part, self.geometry.inner_rows(False)) / batch.size
+
+    def outer_size(self, y: Vector, batch: Batch | None) -> Float[Array, ""]:
+        """The mean of |fₖ(y)|; not counted, as it is only measured."""
+        if batch is None:
+            return jnp.abs(self.functions.outer_sum(y, None))
+        rows = self.geometry.outer_rows()
+        part = lambda s: jnp.sum(jnp.abs(self.functions.outer_values(y, s)))  # noqa: E731
+        return batch.sum(part, rows) / batch.size
+
+    def prox(self, point: Vector, step: Any) -> Vector:
+        """prox_{step·r}(point)."""
+        self._count(prox=1)
+        return self.functions.prox(point, step)
+
+    def prox_of_image(self, image: Vector, step: Any) -> Vector:
+        """The same of r alone in the space of Ax, for r(Ax)."""
+        self._count(prox=1)
+        return self.functions.prox_of_image(image, step)
+
+    def _count(self, **evaluated: int) -> None:
+        old = self.counts._asdict()
+        self.counts = Counts(**{k: v + evaluated.get(k, 0) for k, v in old.items()})
+
+    def _value_change(self, new: Vector, old: Vector, batch: Batch, keep: Any) -> Vector:
+        """g_A(new) − keep·g_A(old)."""
+        return self.values(new, batch) - keep * self.values(old, batch)
+
+    def hessian(
+        self,
+        point: Vector,
+        inner: Vector,
+        slope: Vector,
+        batches: tuple[Batch, Batch | None],
+        piece: Callable[[Any], Batch],
+        pieces: Any,
+    ) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
+        """Jᵀ∇²f_B(y)J and the mean of ∇²⟨∇f_B(y), gᵢ⟩, with y = g(point) and ∇f_B(y) as given.
+
+        J is that of the batch, as a valley of f ∘ g lies where J says; the mean is that of the
+        first `pieces` pieces, a number that may be traced.
+        """
+        everything, outer = batches
+        jacobian = self.geometry.jacobian.expand(self.jacobian(point, everything))
+
+        def inside_of(samples: Any) -> Float[Array, "d d"]:
+            pull = jax.grad(lambda x: jnp.vdot(slope, self.functions.value_sum(x, samples)))
+            along = lambda e: jax.jvp(pull, (point,), (e,))[1]  # noqa: E731
+            return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
+
+        rows = max(1, self.geometry.inner_rows(False) // point.size)
+
+        def add(i: Any, total: Any) -> Any:
+            return total + piece(i).sum(inside_of, rows)
+
+        zeros = jnp.zeros((point.size, point.size), point.dtype)
+        inside = jax.lax.fori_loop(0, pieces, add, zeros) / (piece(0).size * pieces)
+        return self._outer_curvature(inner, outer, jacobian), inside
+
+    def gauss_newton(
+        self, point: Vector, inner: Vector, slope: Vector, batches: tuple[Batch, Batch | None]
+    ) -> Float[Array, "d d"]:
+        """Jᵀ∇²f_B(y)J + Σₖ ∂ₖf_B(y)·E[∇gₖ∇gₖᵀ/2gₖ]; not a number where a gₖ or ∂ₖf is negative."""
+        everything, outer = batches
+        jacobian_of = jax.jacrev if self.geometry.y.size <= point.size else jax.jacfwd
+
+        def part(samples: Any) -> tuple[Any, Any, Any]:
+            values = self.functions.values(point, samples)
+            each = jax.vmap(jacobian_of(self.functions.value), (None, 0))(point, samples)
+            weights = slope / (2 * jnp.where(values > 0, values, jnp.inf))
+            square = jnp.einsum("npi,np,npj->ij", each, weights, each)
+            return square, jnp.sum(each, axis=0), jnp.sum(values < 0, axis=0)
+
+        rows = max(1, self.geometry.inner_rows(False) // (point.size * self.geometry.y.size))
+        square, jacobian, negative = everything.sum(part, rows)
+        self._count(inner_jacobians=2 * everything.size)
+        jacobian = jacobian / everything.size
+        whole = self._outer_curvature(inner, outer, jacobian) + square / everything.size
+        fits = jnp.all((negative == 0) | (slope == 0)) & jnp.all(slope >= 0)
+        return jnp.where(fits, (whole + whole.T) / 2, jnp.nan)
+
+    def hessian_product(
+        self, point: Vector, inner: Vector, slope: Vector,
+        batches: tuple[Batch, Batch | None], v: Vector,
+    ) -> Vector:  # fmt: skip
+        """∇²F(point)v = Jᵀ∇²f_B(y)Jv + the mean of ∇²⟨∇f_B(y), gᵢ⟩v, without a matrix."""
+        everything, outer = batches
+        along = jax.jvp(lambda x: self.values(x, everything), (point,), (v,))[1]
+        turned = jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (along,))[1]
+        pull = lambda x, u: self.pullback(x, everything, u)  # noqa: E731
+        return jax.jvp(pull, (point, slope), (v, turned))[1]
+
+    def _outer_curvature(
+        self, inner: Vector, outer: Batch | None, jacobian: Float[Array, "p d"]
+    ) -> Float[Array, "d d"]:
+        """Jᵀ∇²f_B(y)J."""
+
+        def along(column: Vector) -> Vector:
+            return jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (column,))[1]
+
+        return jax.lax.map(along, jacobian.T, batch_size=8) @ jacobian

@@ -1,0 +1,3 @@
+"""The problem as a user states it, checked."""
+
+from mvrc.problem.composition import Composition as Composition

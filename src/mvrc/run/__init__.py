@@ -1,0 +1,1 @@
+"""The run: the loop of `minimize`, its stopping rule, measurements and checkpoints."""

@@ -1,0 +1,121 @@
+"""minimize and minimize_many: what a user calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mvrc.problem import Composition
+from mvrc.run.loop import Info, Run
+from mvrc.run.stopping import Stop
+from mvrc.solvers.result import Result
+from mvrc.support import checks
+
+
+@checks.explain_keywords
+def minimize(
+    problem: Composition,
+    x0: Any,
+    method: Any = None,
+    *,
+    epochs: int | None = None,
+    samples: int | None = None,
+    seconds: float | None = None,
+    tol: float | None = None,
+    rtol: float | None = None,
+    seed: int = 0,
+    record_every: int = 1,
+    mapping_step: float | None = None,
+    measure_samples: int | None = None,
+    output: str = "last",
+    callback: Callable[[Info], Any] | None = None,
+    progress: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int | None = None,
+) -> Result:
+    """Minimise f(E g(x)) + r(x) from x0.
+
+    The run stops at whichever limit comes first, between two epochs. Ctrl-C ends it with what it
+    has. A run that diverges at its default step starts again at a quarter of it, a few times at
+    most; at a step of the user's it returns the best point it recorded.
+
+    Args:
+        problem: the composition.
+        x0: start, an array or pytree; its dtype is that of the iterates.
+        method: a recipe such as `MVRC(step_size=1e-3)`, a name of `mvrc.METHODS`, or None for
+            `Auto`, which chooses everything and stops by itself.
+        epochs: limit on epochs since the last start; when no limit at all is given 1000 of `Auto`,
+            100 of others.
+        samples: limit on evaluations of g (the column `inner_values`).
+        seconds: limit on the wall time after compilation: algorithm, measuring, callbacks and saves
+            (the column `wall_seconds`). One epoch is made whatever it takes; another is begun only
+            when the run would, at the pace so far, end less than 10 % beyond the limit.
+        tol: stop when the norm of the gradient mapping, at a recorded epoch, is at most this.
+        rtol: likewise, at most this share of its value at x0.
+        seed: the source of all randomness of the run.
+        record_every: epochs between two rows of the history; first and last are always there.
+        mapping_step: λ of the gradient mapping 𝒢_λ that is measured; the method's own step size
+            by default. One number makes methods with different steps comparable.
+        measure_samples: inner and outer samples that rows and result are measured on, at most: a
+            fixed part spread over all, for problems where a full pass is expensive. All by
+            default; `Auto` on finite sums knows exact rows without measuring and keeps them.
+        output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it; with
+            random restarts over those of the last run) or "best" (lowest recorded objective).
+        callback: called with an `Info` after each recorded epoch; a true value stops the run.
+        progress: show a progress bar (needs rich).
+        checkpoint: folder in which the whole state is saved; a second call with the same
+            arguments continues from it, bit for bit.
+        checkpoint_every: epochs between two saves; by default as many as a second holds.
+    """
+    run = Run(
+        problem, x0, method, [checks.seed("seed", seed)], None,
+        Stop.checked(epochs, samples, seconds, tol, rtol),
+        record_every, mapping_step, measure_samples, output, callback, progress, checkpoint,
+        checkpoint_every,
+    )  # fmt: skip
+    return run.solve()[0]
+
+
+@checks.explain_keywords
+def minimize_many(
+    problem: Composition,
+    x0: Any,
+    method: Any = None,
+    *,
+    seeds: int | Sequence[int] = 10,
+    epochs: int | None = None,
+    samples: int | None = None,
+    seconds: float | None = None,
+    tol: float | None = None,
+    rtol: float | None = None,
+    record_every: int = 1,
+    mapping_step: float | None = None,
+    measure_samples: int | None = None,
+    output: str = "last",
+    progress: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int | None = None,
+) -> list[Result]:
+    """The same run for many seeds in one vmapped program; one `Result` a seed.
+
+    Args:
+        seeds: how many (0, 1, …) or which.
+        tol, rtol: the runs stop together, when all have reached one of them.
+        samples: limit for each seed.
+        seconds: limit for all seeds together; so are the columns `seconds` and `wall_seconds`.
+
+    The other arguments are those of `minimize`.
+    """
+    if isinstance(seeds, Iterable) and not isinstance(seeds, str):
+        chosen = [checks.seed("seeds", seed) for seed in seeds]
+    else:
+        chosen = list(range(checks.integer("seeds", seeds)))
+    if not chosen:
+        raise ValueError("seeds is empty; give how many or at least one.")
+    run = Run(
+        problem, x0, method, chosen, len(chosen), Stop.checked(epochs, samples, seconds, tol, rtol),
+        record_every, mapping_step, measure_samples, output, None, progress, checkpoint,
+        checkpoint_every,
+    )  # fmt: skip
+    return run.solve()

@@ -1,0 +1,9 @@
+"""Where samples come from: one file per kind of data, behind the contract of `source.py`."""
+
+from mvrc.sampling.arrays import SAMPLING as SAMPLING
+from mvrc.sampling.arrays import ArraySource as ArraySource
+from mvrc.sampling.source import Batch as Batch
+from mvrc.sampling.source import Sizes as Sizes
+from mvrc.sampling.source import Source as Source
+from mvrc.sampling.source import key_bits as key_bits
+from mvrc.sampling.streams import Stream as Stream

@@ -1,0 +1,96 @@
+"""Streams: endless samples from a function of the user's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from mvrc.sampling.source import Batch, Draws, Source, key_bits
+from mvrc.support import checks
+
+
+class Stream(Source):
+    """An endless source of samples, for the online classes E¹ and E².
+
+    The expectation itself is never known, so what is *measured* (objective, gradient mapping) is
+    the mean over one fixed evaluation batch, the same for every run and every method.
+
+    Args:
+        draw: `draw(key, size)` gives a pytree of arrays with leading axis `size`; JAX-traceable.
+            It is asked for one sample at a time, each with a key of its own.
+        evaluation_size: number of samples in the evaluation batch.
+        seed: seed of the evaluation batch alone; a run's own draws come from `minimize(seed=)`.
+    """
+
+    draw: Callable[[Any, int], Any] = eqx.field(static=True)
+    evaluation_size: int = eqx.field(static=True)
+    seed: int = eqx.field(static=True)
+
+    @checks.explain_keywords
+    def __init__(
+        self, draw: Callable[[Any, int], Any], evaluation_size: int = 10_000, seed: int = 0
+    ) -> None:
+        if not callable(draw):
+            raise TypeError(f"draw must be a function draw(key, size), not {checks.shown(draw)}.")
+        self.draw = draw
+        self.evaluation_size = checks.integer("evaluation_size", evaluation_size, least=2)
+        self.seed = checks.seed("seed", seed)
+
+    @property
+    def count(self) -> None:
+        return None
+
+    def given(self) -> Stream:
+        return self
+
+    def spec(self) -> Any:
+        batch = jax.eval_shape(lambda: self.draw(jax.random.key(0), 1))
+        return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), batch)
+
+    def fingerprint(self) -> tuple[str, Any]:
+        words = f"Stream(evaluation_size={self.evaluation_size}, seed={self.seed})"
+        return words, lambda key: self.draw(key, 2)
+
+    def everything(self) -> Batch:
+        """The fixed batch on which objective and gradient mapping are measured."""
+        key = jax.random.wrap_key_data(key_bits(self.seed))
+        return Drawn(self.draw, key, self.evaluation_size)
+
+    def part(self, most: int | None) -> Batch:
+        size = self.evaluation_size if most is None else min(most, self.evaluation_size)
+        return dataclasses.replace(self.everything(), size=size)  # type: ignore[type-var]
+
+    def refresh(self, key: Any, size: int | None) -> Batch:
+        assert size is not None, "a refresh from a stream has a size"
+        return Drawn(self.draw, key, size)
+
+    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+        return Drawn(self.draw, jax.random.fold_in(key, i), size)
+
+    def scattered(self, rows: int, shift: Any) -> Callable[[Any], Batch]:
+        raise AssertionError("an endless source has no order")
+
+    def thinned(self, rows: int) -> Stream:
+        raise AssertionError("an endless source has no part")
+
+    def draws(self, key: Any, steps: int, size: int) -> Draws:
+        return jnp.arange(steps), lambda t: Drawn(self.draw, jax.random.fold_in(key, t), size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn(Batch):
+    """Fresh samples from a stream: sample i is the one that the i-th key made of `key` draws."""
+
+    draw: Callable[[Any, int], Any]
+    key: Any
+    size: int
+
+    def piece(self, start: Any, length: int) -> Any:
+        keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(start + jnp.arange(length))
+        drawn = jax.vmap(lambda key: self.draw(key, 1))(keys)
+        return jax.tree_util.tree_map(lambda a: a[:, 0], drawn)

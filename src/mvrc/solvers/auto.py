@@ -1,0 +1,343 @@
+"""Auto: everything chosen from the problem, every refresh judged, nothing to tune."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from mvrc.estimators import Spider, chosen
+from mvrc.estimators.spider import SpiderState
+from mvrc.methods import Method
+from mvrc.methods.recipe import About, NamedRecipe, Prepared, Start, recipe, word
+from mvrc.methods.spider_admm import SpiderADMM
+from mvrc.oracle import Counts, Geometry, add_counts
+from mvrc.problem import Composition
+from mvrc.regularizers import Composed
+from mvrc.sampling import Sizes
+from mvrc.schemes import GuardedScheme
+from mvrc.solvers.full_pass import FullPassSolver
+from mvrc.solvers.newton import NewtonSolver
+from mvrc.solvers.passes import CurvatureSample, Passes
+from mvrc.solvers.penalty import Penalty
+from mvrc.solvers.secants import SecantSolver
+from mvrc.support.partition import split
+from mvrc.theory.estimation import smoothness
+
+WIDEST = 256  # the largest d whose curvature is kept as a matrix
+FIRST_PASSES = 4  # that a first measurement may take, a column counting as a Jacobian
+LEAST_ROWS = 16  # times d: samples below which a measurement says too little
+MOST_ROWS = 2**16  # of a first measurement
+EXPENSIVE = 2**15  # samples from which on a pass is expensive
+MAX_PASSES = 32  # passes that a measurement may take, and min(p, d) of its Jacobian
+WORK = 2e9  # floating-point operations that a measurement may take
+PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set
+LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
+REHEARSAL = 2**16  # at most so many samples
+REHEARSED, ROUGHLY = 30, 1e-3  # most passes of it, and the share of the gradient mapping it ends at
+CHEAP = 2**17  # n·d up to which the curvature is measured at every point
+SMALL_STEP = 2**19  # floating-point operations that are worth a step of the momentum
+ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
+
+
+@recipe
+class Auto(NamedRecipe):
+    """Chooses by itself, and goes back when a step was none. The default of `minimize`.
+
+    With few unknowns (d ≤ 256) the curvature of F is measured, and every step is a proximal Newton
+    step on one full pass; with more, it is learnt from secants (limited-memory BFGS). Lengths are
+    measured in the curvature that each unknown has, so units of x do not matter. With many unknowns
+    and many samples, and for streams, it makes accelerated MVRC momentum steps on small batches,
+    and hands over to secants where these stall. A step that does not lower Φ is rejected and
+    shortened. `result.explain()` says what was chosen and why, and what happened.
+
+    Args:
+        steps: "auto", or one of the three kinds: "newton", "secant", "momentum".
+    """
+
+    about: ClassVar[About] = About(
+        title="Auto",
+        reference="after Lee, Sun & Saunders, Proximal Newton-type Methods, 2014, and Chen & Zhou, "
+        "Momentum with Variance Reduction for Nonconvex Composition Optimization, 2020",
+        problems="Σ¹ E¹ Σ² E²",
+        regularizer="any",
+        epoch="n (newton, secant), n + 2S(τ−1) (momentum)",
+        memory="d² (newton), 20d (secant), 2(p·d + 4d) (momentum)",
+        complexity="–",
+    )
+
+    steps: str = word("auto", ("auto", "newton", "secant", "momentum"))
+
+    def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
+        method = self.prepare(problem, geometry, start).method
+        if method is None:
+            raise TypeError("Auto makes full passes on this problem, which is no Method.")
+        return method
+
+    def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
+        moved = _feasible(problem, geometry, start.x)
+        x0 = start.x if moved is None else moved
+        notes = []
+        if moved is not None:
+            notes.append("x0 is outside of the constraint set; the run starts at its projection.")
+        kind, why, sample = self._kind(problem, geometry)
+        notes.append(why)
+        if kind == "momentum":
+            return self._small_steps(problem, geometry, start, x0, moved, notes)
+        spent, seconds, first, step_size = Counts(), 0.0, None, None
+        n = problem.n
+        assert n is not None
+        if n >= LONG:
+            rehearsed = _rehearse(problem, geometry, x0, sample)
+            first, spent, seconds, step_size = rehearsed
+            notes.append(
+                f"With {n:,} samples a pass is expensive: the first point was found on "
+                f"{_part(n):,} of them, for {spent.inner_values / n:.2f} passes."
+            )
+        solver = _full_passes(problem, geometry, sample, tuple(notes), first, step_size)
+        return Prepared(None, solver.notes, spent, seconds, moved, solver)
+
+    def _small_steps(
+        self, problem: Composition, geometry: Geometry, start: Start, x0: Any, moved: Any,
+        notes: list[str],
+    ) -> Prepared:  # fmt: skip
+        """Momentum on small batches; of finite sums handed over to secants where it stalls."""
+        if isinstance(problem.regularizer, Composed):
+            notes[-1] = (
+                "The regulariser is r(Ax), which has no prox in closed form, and small steps cannot"
+                " bear a numeric one: SPIDER with ADMM at its default step, which nothing guards."
+            )
+            method = SpiderADMM().resolve(problem, geometry, start)
+            return Prepared(method, (*notes, *method.notes))
+        bend, rows = smoothness(problem, geometry, geometry.x.flatten(x0))
+        notes.append(
+            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} samples."
+        )
+        method = _momentum(problem, geometry, bend, _work(problem, geometry), notes)
+        method = method.resolve(problem, geometry, start)
+        spent = Counts(inner_values=rows, inner_jacobians=rows)
+        second = None
+        if problem.finite and geometry.seeds == 1:
+            notes.append("Where it stalls, secant steps on full passes go on.")
+            second = SecantSolver(problem, geometry)
+        return Prepared(method, tuple(notes), spent, x0=moved, second=second)
+
+    def _kind(
+        self, problem: Composition, geometry: Geometry
+    ) -> tuple[str, str, CurvatureSample | None]:
+        """Which steps, why, and the samples of the curvature."""
+        n, d = problem.n, geometry.x.size
+        if n is None or problem.N is None:
+            if self.steps in ("newton", "secant"):
+                raise ValueError(
+                    f"steps is {self.steps!r}, which needs full passes, and this problem is "
+                    f"{problem.kind} (a Stream); it may be 'auto' or 'momentum'."
+                )
+            return (
+                "momentum",
+                "Samples come from a stream, so there are no full passes: momentum steps on small "
+                "batches between large ones, judged by their standard error.",
+                None,
+            )
+        asked = f"{self.steps.capitalize()} steps were asked for."
+        if self.steps in ("secant", "momentum"):
+            return self.steps, asked, None
+        looked = _curvature_sample(problem, geometry)
+        if self.steps == "newton":
+            if isinstance(looked, str):
+                raise ValueError(
+                    f"steps is 'newton', but {looked}; it may be 'auto', 'secant' or 'momentum'."
+                )
+            return "newton", asked, looked
+        if isinstance(looked, CurvatureSample):
+            part = (
+                "from all samples" if looked.rows == n else f"at first from {looked.rows:,} samples"
+            )
+            return (
+                "newton",
+                f"With d = {d} unknowns the curvature of F can be measured ({part}): proximal "
+                f"Newton steps, each one full pass.",
+                looked,
+            )
+        because = looked[0].upper() + looked[1:]
+        if n >= EXPENSIVE:
+            return (
+                "momentum",
+                f"{because}, and a pass over {n:,} samples is expensive: accelerated momentum on "
+                f"small batches.",
+                None,
+            )
+        return (
+            "secant",
+            f"{because}: it is learnt from how the gradient changes (limited-memory BFGS), each "
+            f"step one full pass.",
+            None,
+        )
+
+
+def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any]:
+    """Remember what depends on shapes and functions alone."""
+    known: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def remembered(problem: Composition, geometry: Geometry) -> Any:
+        numbers, static = split(problem, geometry.x.dtype)
+        key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
+        if key not in known:
+            if len(known) > 64:
+                known.clear()
+            known[key] = function(problem, geometry)
+        return known[key]
+
+    return remembered
+
+
+@_once
+def _work(problem: Composition, geometry: Geometry) -> float:
+    """Floating-point operations of g and its pullback at one sample, as XLA counts them."""
+    inner, outer = problem.inner_source, geometry.y.size
+
+    functions = problem.functions(geometry)
+
+    def one(x: Any, u: Any, sample: Any) -> Any:
+        return jax.vjp(lambda x: functions.value_sum(x, sample), x)[1](u)
+
+    x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
+    u = jax.ShapeDtypeStruct((outer,), geometry.y.dtype)
+    sample = jax.eval_shape(lambda: inner.refresh(jax.random.key(0), 8).samples())
+    try:
+        found = jax.jit(one).lower(x, u, sample).cost_analysis()
+        flops = float(found["flops"]) / 8  # type: ignore[index]
+    except Exception:  # not every platform counts
+        flops = 0.0
+    return max(flops, 2.0 * (geometry.x.size + outer))
+
+
+def _curvature_sample(problem: Composition, geometry: Geometry) -> CurvatureSample | str:
+    """The samples of a measurement of the curvature, or why there is none."""
+    n, d, p = problem.n, geometry.x.size, geometry.y.size
+    assert n is not None
+    too_many = f"with d = {d:,} unknowns and p = {p:,} the curvature is too expensive to measure"
+    if d > WIDEST:  # before anything is traced
+        return too_many
+    work = _work(problem, geometry)
+    least = min(n, 8 * d)
+    most = min(n, int(WORK / (3 * work * d)), max(MAX_PASSES * n // d, least))
+    expensive = most < least or (n > least and min(p, d) > MAX_PASSES)
+    if p * d > 2**22 or expensive:
+        return too_many
+    first = min(n, max(FIRST_PASSES * n // d, LEAST_ROWS * d), MOST_ROWS, most)
+    rows = math.ceil(n / max(1, round(n / first)))
+    pieces = math.ceil(n / rows) if most == n else most // rows
+    sample = CurvatureSample(rows, 1, max(1, pieces))
+    if not Passes(problem, geometry).has_curvature(sample):
+        return "f or g cannot be differentiated twice, so the curvature cannot be measured"
+    return sample
+
+
+def _momentum(
+    problem: Composition, geometry: Geometry, bend: float, work: float, notes: list[str]
+) -> Method:
+    n, N = problem.n, problem.N
+    finite = n is not None and N is not None
+    batch, period, between = ONLINE["batch"], ONLINE["period"], ""
+    if n is not None:
+        batch = int(np.clip(2 ** round(math.log2(SMALL_STEP / work)), 64, 256))
+        batch = max(1, min(batch, n // 8))
+        period = math.ceil(n / batch)
+    if not finite:
+        between = f" of {ONLINE['refresh']:,} samples"
+    outer = None
+    if problem.two_level:
+        outer = batch if N is None else max(1, min(batch, N // 4))
+    refresh = Sizes(
+        ONLINE["refresh"] if n is None else None, None, ONLINE["refresh"] if N is None else None
+    )
+    notes.append(
+        f"A sample costs about {work:,.0f} floating-point operations, so a step looks at {batch} "
+        f"samples and {period} steps are made from a refresh{between} to the next; the first step "
+        f"size is {1 / (2 * bend):.3g}."
+    )
+    estimator, free = chosen(Spider(), geometry)
+    notes.extend(free)
+    empty = _empty(geometry, matrix=not free)
+    scheme = GuardedScheme(1 / (2 * bend), noisy=not finite, empty=empty)
+    return Method(estimator, scheme, Sizes(batch, None, outer), refresh, period, "auto")
+
+
+def _empty(geometry: Geometry, matrix: bool) -> SpiderState:
+    """An estimate of zeros."""
+    d, p, dtype = geometry.x.size, geometry.y.size, geometry.x.dtype
+
+    def zeros(*shape: int) -> Any:
+        return np.zeros(shape, dtype)
+
+    kept = zeros(geometry.jacobian.rows, d) if matrix else None
+    return SpiderState(zeros(d), zeros(p), zeros(p), kept, zeros(d))
+
+
+def _full_passes(
+    problem: Composition, geometry: Geometry, sample: CurvatureSample | None,
+    notes: tuple[str, ...] = (), first: np.ndarray | None = None, step_size: float | None = None,
+) -> FullPassSolver:  # fmt: skip
+    """Newton's method where the curvature can be measured, secants elsewhere."""
+    if sample is None:
+        return SecantSolver(problem, geometry, notes, first, step_size)
+    n, d = problem.n, geometry.x.size
+    assert n is not None
+    lazy = sample.rows < n or n * d > CHEAP
+    return NewtonSolver(problem, geometry, sample, lazy, notes, first, step_size)
+
+
+def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
+    """The projection of an x0 outside of the constraint set; None for one inside."""
+    penalty = Penalty(problem.regularizer, geometry.x)
+    flat = np.asarray(geometry.x.flatten(x)).astype(np.float64)
+    if np.isfinite(penalty.value(flat)):
+        return None
+    for _ in range(PROJECTIONS):  # of r(Ax) each is numeric, and comes closer
+        flat = penalty.prox(flat, np.ones_like(flat))
+        if np.isfinite(penalty.value(flat)):
+            return geometry.x.unflatten(flat.astype(geometry.x.dtype))
+    raise ValueError(
+        "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
+    )
+
+
+def _part(n: int) -> int:
+    return min(n // 16, REHEARSAL)
+
+
+def _rehearse(
+    problem: Composition, geometry: Geometry, x0: Any, sample: CurvatureSample | None
+) -> tuple[np.ndarray, Counts, float, float]:
+    """A rough minimum on a part of the samples, what it took, and λ there."""
+    n = problem.n
+    assert n is not None
+    part = _part(n)
+    source = problem.inner_source.thinned(part)
+    problem = eqx.tree_at(lambda p: p.inner_source, problem, source)
+    if sample is not None:
+        rows = min(sample.rows, part)
+        sample = CurvatureSample(rows, 1, max(1, part // rows))
+    solver = _full_passes(problem, geometry, sample)
+    start = time.perf_counter()
+    state, info = solver.init(geometry.x.flatten(x0))
+    counts, compiling = info.counts, info.compiling
+    first = solver.measured(state, None)
+    for _ in range(REHEARSED):
+        now = solver.measured(state, None)
+        if first is None or now is None or solver.end(state, False) is not None:
+            break
+        if now[1] <= ROUGHLY * first[1]:
+            break
+        state, info = solver.step(state)
+        counts, compiling = add_counts(counts, info.counts), compiling + info.compiling
+    seconds = time.perf_counter() - start - compiling
+    return np.asarray(state.x), counts, seconds, solver.step_size

@@ -1,0 +1,167 @@
+"""What a run returns: a status in words, the history, the solution."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mvrc.oracle import Counts
+from mvrc.schemes.judging import BROKEN, DECISIONS, LONGER, REJECTED
+from mvrc.support import checks
+
+COLUMNS = (
+    "epoch", *Counts._fields, "seconds", "wall_seconds", "objective", "gradient_mapping",
+    "measured_samples", "step_size", "decision",
+)  # fmt: skip
+
+
+class Status(enum.Enum):
+    """Why a run ended; each value is a sentence."""
+
+    CONVERGED = "Converged to the tolerance."
+    PRECISION = "No progress is possible at this precision."
+    PLATEAU = "The objective is flat here."
+    STALLED = "No step makes progress any more."
+    UNBOUNDED = "The objective falls without bound."
+    EPOCHS = "The number of epochs asked for was made."
+    SAMPLES = "The number of samples allowed was reached."
+    SECONDS = "The time allowed was used up."
+    CALLBACK = "The callback asked to stop."
+    INTERRUPTED = "The run was interrupted from the keyboard."
+    DIVERGED = "The run diverged: its values left all bounds."
+
+
+class History:
+    """One row a measurement; columns are NumPy arrays: `history["objective"]`.
+
+    `inner_values`, `inner_jacobians`, `outer_gradients` and `prox` count evaluations since the
+    start, `seconds` the time of the algorithm alone, `wall_seconds` that with measuring, callbacks
+    and saves before the row; neither has compilation. `objective` and `gradient_mapping` are
+    measured on `measured_samples` inner samples. `decision` is what `Auto` decided at that epoch's
+    refresh, and `step_size` the length it then gave its steps (of a Newton step: the share that its
+    damping leaves); of other methods "" and η.
+    """
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        if column not in COLUMNS:
+            near = checks.nearest(column, COLUMNS)
+            raise KeyError(
+                f"history has no column {checks.shown(column)}{near}; it has {', '.join(COLUMNS)}."
+            )
+        return np.array([row[column] for row in self.rows])
+
+    def to_pandas(self) -> Any:
+        """The history as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas() needs pandas: pip install 'mvrc[pandas]'.") from error
+        return pandas.DataFrame(self.rows, columns=list(COLUMNS))
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "History(empty)"
+        last = self.rows[-1]
+        return (
+            f"History({len(self)} rows to epoch {last['epoch']}: objective "
+            f"{self.rows[0]['objective']:.6g} → {last['objective']:.6g})"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The end of a run.
+
+    Attributes:
+        x: the solution, in the structure and dtype of x0, as NumPy arrays.
+        objective: Φ(x), exact (of a stream: on its evaluation batch) unless `measure_samples` was
+            given: then on that part, as the rows are; `problem.objective(x)` is exact.
+        gradient_mapping: ‖𝒢_λ(x)‖ at λ = step size, likewise.
+        status: why the run ended.
+        message: the same in a sentence, with numbers.
+        history: all measurements.
+        counts: evaluations in all.
+        seconds: time of the algorithm alone.
+        wall_seconds: the same with measuring, callbacks and saves; no compilation.
+        step_size: the η that was used.
+        state: the whole state of the run, one pytree; without the table of C-SAGA when the run was
+            interrupted or diverged, as an epoch changes it in place.
+        notes: what `Auto` chose, and why, in sentences.
+    """
+
+    x: Any
+    objective: float
+    gradient_mapping: float
+    status: Status
+    message: str
+    history: History
+    counts: Counts
+    seconds: float
+    wall_seconds: float
+    step_size: float
+    state: Any = dataclasses.field(repr=False)
+    notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs made."""
+        return int(np.max(self.state.core.epoch))
+
+    def explain(self) -> str:
+        """What was chosen and why, what happened, and how the run ended, a sentence a line."""
+        return "\n".join([*self.notes, *_happened(self.history), self.message])
+
+    @checks.explain_keywords
+    def plot(self, best: float | None = None, ax: Any = None) -> Any:
+        """Objective (or its gap to `best`) and gradient mapping over samples; needs matplotlib.
+
+        Args:
+            best: a known optimal value; the gap to it is shown on a log axis.
+            ax: a pair of matplotlib axes; made when missing.
+        """
+        from mvrc.solvers.plotting import plot_history
+
+        return plot_history(self.history, best, ax)
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({self.status.name}: {self.message}\n"
+            f"  objective = {self.objective:.8g}, gradient mapping = {self.gradient_mapping:.3g}, "
+            f"epochs = {self.epochs}, inner values = {self.counts.inner_values:,}, "
+            f"seconds = {self.seconds:.3g})"
+        )
+
+
+def _happened(history: History) -> list[str]:
+    """The decisions of a run in sentences; none of a method that makes none."""
+    made = [(row["epoch"], row["decision"]) for row in history.rows if row["decision"]]
+    if not made:
+        return []
+    good = sum(word.startswith("accepted") for _, word in made)
+    sentences = [f"Of {len(made)} points {good} were progress and were accepted."]
+    for code, text in ((REJECTED, "Φ did not fall as predicted"), (BROKEN, "Φ was not finite")):
+        epochs = [epoch for epoch, word in made if word == DECISIONS[code]]
+        if epochs:
+            listed = ", ".join(map(str, epochs[:8])) + (", …" if len(epochs) > 8 else "")
+            sentences.append(
+                f"At epoch{'s' if len(epochs) > 1 else ''} {listed} {text}: the point was rejected "
+                f"and the next step was shorter."
+            )
+    longer = sum(word == DECISIONS[LONGER] for _, word in made)
+    if longer:
+        times = "once" if longer == 1 else f"{longer} times"
+        sentences.append(f"After progress the steps were lengthened {times}.")
+    return sentences

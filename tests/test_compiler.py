@@ -1,0 +1,208 @@
+"""Small steps as one kernel: when, and that the numbers are those of the loop of tasks."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mvrc
+from mvrc.compiler import fused_loop
+from mvrc.compiler import rows as copied
+from mvrc.engine import epoch
+from mvrc.oracle import functions
+from mvrc.sampling.arrays import Gathered
+from mvrc.support import cache
+
+RNG = np.random.default_rng(0)
+DATA = RNG.standard_normal((200, 6))
+MIX = RNG.standard_normal((3, 6))
+
+
+def moments(x, r):
+    return jnp.stack([r @ x, (r @ x) ** 2])
+
+
+def sorted_moments(x, r):
+    return jnp.stack([r @ jnp.sort(x), (r @ x) ** 2])
+
+
+def indexed(x, r):
+    return jnp.stack([r[:2] @ x[jnp.array([3, 1])], (r @ x) ** 2])
+
+
+def mixed(x, r):
+    return jnp.tanh(MIX @ (r * x))[:2]
+
+
+def variance(y):
+    return y[1] - y[0] ** 2 - 0.1 * y[0]
+
+
+METHOD = mvrc.MVRC(step_size=0.01, batch_size=16, period=7)
+
+
+@pytest.fixture(autouse=True)
+def compile_anew():
+    cache.clear()
+    yield
+    cache.clear()
+
+
+@pytest.fixture
+def marked(monkeypatch):
+    """How often a loop was made a kernel."""
+    calls = []
+    original = fused_loop._marked
+    monkeypatch.setattr(fused_loop, "_marked", lambda f: calls.append(f) or original(f))
+    return calls
+
+
+def solve(inner=moments, **options):
+    problem = mvrc.Composition(inner, variance, DATA, regularizer=mvrc.L1(0.01))
+    return mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=4, **options)
+
+
+def without_kernel(monkeypatch, inner):
+    with monkeypatch.context() as patch:
+        patch.setattr(fused_loop, "_fits", lambda jaxpr: False)
+        cache.clear()
+        result = solve(inner)
+    cache.clear()
+    return result
+
+
+@pytest.mark.parametrize(
+    ("inner", "fits"),
+    [(moments, True), (sorted_moments, False), (indexed, False), (mixed, False)],
+    ids=["vectors", "sort", "scatter of a derivative", "matrix products"],
+)
+def test_what_becomes_a_kernel(inner, fits, marked, monkeypatch):
+    """The same sums in another order: 21 steps of 6 numbers agree to a few last digits."""
+    one = solve(inner)
+    assert bool(marked) == fits
+    tasks = without_kernel(monkeypatch, inner)
+    np.testing.assert_allclose(one.x, tasks.x, rtol=1e-12, atol=1e-14)
+    assert one.counts == tasks.counts
+
+
+def test_xla_takes_the_mark():
+    """In the compiled program the loop is one call, and no operation inside bears the mark."""
+
+    @jax.jit
+    def run(x, data):
+        return fused_loop.loop(lambda c, r: c + r * jnp.sum(c * r), x, data, len(data), x[0] < 1e9)
+
+    text = run.lower(jnp.ones(6), jnp.asarray(DATA, jnp.float32)).compile().as_text()
+    lines = [line for line in text.splitlines() if 'xla_cpu_small_call="true"' in line]
+    assert len(lines) == 1
+    assert " call(" in lines[0]
+
+
+def test_what_a_kernel_cannot_hold_after_all_is_compiled_as_tasks(monkeypatch):
+    tasks = without_kernel(monkeypatch, sorted_moments)
+    asked = []
+    original = epoch.run_epoch
+
+    def run_epoch(*args):
+        asked.append(args[-1])
+        return original(*args)
+
+    monkeypatch.setattr(fused_loop, "_fits", lambda jaxpr: True)
+    monkeypatch.setattr(engine, "run_epoch", run_epoch)
+    np.testing.assert_array_equal(solve(sorted_moments).x, tasks.x)
+    assert asked == [True, False]  # a kernel, then tasks
+
+
+def test_arrays_without_numbers_and_full_passes_are_tasks(marked):
+    data = {"a": DATA, "b": np.empty((200, 0))}
+    problem = mvrc.Composition(lambda x, r: moments(x, r["a"]), variance, data)
+    assert np.isfinite(mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=1).objective)
+    whole = mvrc.Composition(moments, variance, DATA)
+    mvrc.minimize(whole, np.full(6, 0.3), "fista", epochs=1)
+    assert not marked
+
+
+def test_a_large_x_of_zeros_is_no_end(marked):
+    """Katyusha's average starts from zeros, which XLA knows."""
+    d = 70_000
+    problem = mvrc.Composition(
+        lambda x, i: x[:2] * i, lambda y: jnp.sum(y**2), np.arange(1.0, 21.0)
+    )
+    method = mvrc.Katyusha(step_size=1e-4, batch_size=1, period=4)
+    result = mvrc.minimize(problem, np.ones(d), method, epochs=2)
+    assert marked
+    assert np.isfinite(result.objective)
+
+
+def test_an_argument_without_use_is_no_end():
+    """XLA aborts over a kernel with an argument that it can do without; so none may be."""
+    data = {"used": DATA, "unused": DATA.astype(np.float32)}
+
+    def inner(x, r):
+        nothing = 0 * r["unused"].astype(jnp.int32).sum()
+        return jnp.stack([r["used"] @ x + nothing, (r["used"] @ x) ** 2])
+
+    problem = mvrc.Composition(inner, lambda y: y[1] + 0 * y[0].astype(jnp.int32), data)
+    result = mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=1)
+    assert np.isfinite(result.objective)
+
+
+def test_large_batches_and_many_seeds_are_tasks(marked, monkeypatch):
+    mvrc.minimize_many(
+        mvrc.Composition(moments, variance, DATA), np.full(6, 0.3), METHOD, seeds=2, epochs=1
+    )
+    monkeypatch.setattr(fused_loop, "MOST", 16 * 6 * 8 - 1)
+    solve()
+    assert not marked
+    monkeypatch.setattr(fused_loop, "MOST", 16 * 6 * 8)
+    cache.clear()
+    solve()
+    assert marked
+
+
+def test_kernels_can_be_switched_off(marked, monkeypatch):
+    monkeypatch.setenv("MVRC_KERNEL", "0")
+    solve()
+    assert not marked
+
+
+@pytest.mark.parametrize("rows", [10, 5000, 20_000])
+def test_a_constant_of_g_is_no_end(rows, marked):
+    """XLA would write a constant into the kernel, and then have no use for the argument."""
+    table = np.random.default_rng(1).standard_normal((rows, 6))
+    result = solve(lambda x, r: jnp.stack([r @ x, jnp.mean((table @ x) ** 2)]))
+    assert marked
+    mean = np.mean((table @ result.x) ** 2)
+    gain = float(np.mean(DATA @ result.x))
+    expected = mean - gain**2 - 0.1 * gain + 0.01 * np.abs(result.x).sum()
+    assert result.objective == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_batch_wider_than_a_piece(monkeypatch):
+    """A batch of more numbers than are held at once is summed in a few pieces, not row by row."""
+    lengths = []
+    original = Gathered.piece
+
+    def piece(self, start, length):
+        lengths.append(length)
+        return original(self, start, length)
+
+    monkeypatch.setattr(functions, "_CHUNK", 12 * (6 + 6 + 2 * 2))
+    monkeypatch.setattr(copied, "PIECE", 6 * 8)
+    monkeypatch.setattr(Gathered, "piece", piece)
+    result = solve()
+    assert set(lengths) == {8}
+    monkeypatch.undo()
+    cache.clear()
+    np.testing.assert_allclose(result.x, solve().x, rtol=1e-12, atol=1e-14)
+
+
+def test_streams_and_random_outputs_fit(marked):
+    stream = mvrc.Stream(lambda key, size: jax.random.normal(key, (size, 6)))
+    problem = mvrc.Composition(moments, variance, stream)
+    method = mvrc.MVRC(step_size=0.01, batch_size=16, refresh_size=64, period=7)
+    result = mvrc.minimize(problem, np.full(6, 0.3, np.float32), method, epochs=3, output="random")
+    assert marked
+    assert np.isfinite(result.objective)

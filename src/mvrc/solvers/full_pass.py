@@ -25,6 +25,7 @@ from mvrc.solvers.trust_region import TrustRegion
 from mvrc.threads import one_thread
 
 PATIENCE = 3  # trials within rounding before a run gives up; steps to infinity before it says so
+SHRINKAGE = 1e-2  # the metric alone shortens the next step by no more, relative to the last one
 REJECTIONS = 30  # in a row, after which no step is short enough
 TOLERANCE = 0.75  # CONVERGED: the predicted decrease is at most eps^TOLERANCE of |Φ|
 NOISE = 4.0  # times eps and the size of the terms of Φ: what of Φ is rounding
@@ -288,9 +289,9 @@ class FullPassSolver(Solver):
             before = self.metric(state.squares)
             state = self.renew(state)
             D = self.metric(state.squares)
-            if np.any(moved):  # the radius stays the same multiple of the step that was made
+            if np.any(moved):  # where curvature has grown by orders, as it does on the way from far
                 grown = float(np.linalg.norm(D * moved) / np.linalg.norm(before * moved))
-                state = state._replace(radius=state.radius * grown)
+                state = state._replace(radius=state.radius * max(1.0, SHRINKAGE * grown))
             if not np.isfinite(state.radius):
                 start = (np.linalg.norm(D * state.x), np.linalg.norm(state.gradient / D))
                 state = state._replace(radius=float(max(start)))

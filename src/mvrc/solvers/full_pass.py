@@ -190,13 +190,12 @@ class FullPassSolver(Solver):
         with np.errstate(all="ignore"), one_thread():  # what overflows is found by its value
             found = self.evaluate(state.trial.point)
             objective = found.value + self.penalty.value(state.trial.point)
-            before = state.x
             if np.isfinite(state.objective):
                 state = self._judge(state, found, objective)
             else:
                 state = self._begin(state, found, objective)
             if state.end == GOING and np.isfinite(state.objective):
-                state = self._prepare(state, state.x - before)
+                state = self._prepare(state)
         self._add(Counts(0, 0, 0, self.penalty.calls))
         return state
 
@@ -278,20 +277,16 @@ class FullPassSolver(Solver):
         state = self._at(state, trial.point, found, objective)
         return state._replace(decision=LONGER if grew else ACCEPTED)
 
-    def _prepare(self, state: FullPassState, moved: np.ndarray) -> FullPassState:
-        """Model, assessment and next trial at x, which `moved`; or the end."""
+    def _prepare(self, state: FullPassState) -> FullPassState:
+        """Model, assessment and next trial at x; or the end."""
         ended = self._limits(state)
         if state.epoch % KINKED_PASSES == 0:
             state = state._replace(mark=state.objective)
         if ended is not None and ended != STALLED:
             return state._replace(end=ended)
         for _ in range(3):  # a model that was learnt is measured before anything is said of it
-            before = self.metric(state.squares)
             state = self.renew(state)
             D = self.metric(state.squares)
-            if np.any(moved):  # the radius stays the same multiple of the step that was made
-                grown = float(np.linalg.norm(D * moved) / np.linalg.norm(before * moved))
-                state = state._replace(radius=state.radius * grown)
             if not np.isfinite(state.radius):
                 start = (np.linalg.norm(D * state.x), np.linalg.norm(state.gradient / D))
                 state = state._replace(radius=float(max(start)))
@@ -359,12 +354,12 @@ class FullPassSolver(Solver):
     def widened(self, state: FullPassState, diagonal: np.ndarray) -> np.ndarray:
         """D² after a look at the curvature of each unknown.
 
-        Where there never was any it is gᵢ²/2S, which has its units, and is a lower bound of Gauss
-        and Newton's (Cauchy–Schwarz).
+        Where there never was any beyond rounding, as far out on a branch of log cosh, it is gᵢ²/2S,
+        which has its units, and is a lower bound of Gauss and Newton's (Cauchy–Schwarz).
         """
         squares = np.maximum(state.squares, diagonal)
         instead = state.gradient**2 / (2 * state.scale) if state.scale > 0 else 0.0
-        return np.where(squares > 0, squares, instead)
+        return np.where(squares > self.eps * instead, squares, instead)
 
     def keep_step_size(self, curvature: float) -> None:
         """λ = 1/curvature, from the first measurement."""

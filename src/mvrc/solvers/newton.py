@@ -180,9 +180,10 @@ class NewtonSolver(FullPassSolver):
             c = spectrum.vectors.T @ (g / D)
             z = -c / np.maximum(np.abs(spectrum.values), floor)
             # Below the floor a sign is not known: level if the slope is rounding, too, as
-            # |gᵢ| ≤ Dᵢ√2S.
+            # |gᵢ| ≤ Dᵢ√2S, and a rounding of x changes it by up to eps‖Dx‖.
             null = np.abs(spectrum.values) <= floor
-            level = np.all(np.abs(c[null]) <= 2 * eps * np.sqrt(2 * state.scale))
+            size = max(np.sqrt(2 * state.scale), float(np.linalg.norm(D * state.x)))
+            level = np.all(np.abs(c[null]) <= 2 * eps * size)
             minimum = bool(spectrum.lowest >= -floor and level)
             return Assessment(-0.5 * float(c @ z), (spectrum.vectors @ z) / D, minimum, False)
         B = self._positive(H, D, spectrum)
@@ -207,7 +208,9 @@ class NewtonSolver(FullPassSolver):
                 v = u - state.x
                 more = -float(g @ v) - 0.5 * float(v @ (H @ v))
                 left = max(left, more - self.penalty.value(u) + self.penalty.value(state.x))
-        minimum = bool(found.solved and lowest >= -floor)
+        # A minimum of the model is no higher than x itself.
+        solved = found.solved and left >= -NOISE * eps * state.scale
+        minimum = bool(solved and lowest >= -floor)
         return Assessment(max(left, 0.0), s, minimum, bool(lowest > floor))
 
     def _lowest_with_penalty(
@@ -264,7 +267,10 @@ class NewtonSolver(FullPassSolver):
         far = far * max(float(np.linalg.norm(D * state.x)), np.sqrt(state.scale))
         for side in (1, -1):
             found = self.evaluate(state.x + side * far)
-            noise = NOISE * self.eps * max(state.scale, found.scale)
+            # A rounding of x changes each term by up to about eps·√S‖Dx‖.
+            scale = max(state.scale, found.scale)
+            size = max(np.sqrt(scale), float(np.linalg.norm(D * state.x)))
+            noise = NOISE * self.eps * np.sqrt(scale) * size
             if not abs(found.value - state.objective) <= 10 * noise:
                 return False
         return True

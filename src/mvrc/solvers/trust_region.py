@@ -90,7 +90,8 @@ def boundary(
             break
         low, high = (delta, high) if size > radius else (low, delta)
         turn = float(np.sum(z * z / (values + delta)))
-        delta = delta + (size - radius) / radius * size**2 / turn
+        further = (size - radius) / radius * size**2
+        delta = delta + further / turn if turn > 0 else np.inf  # 0: squares that underflow
         if not low < delta < high:
             delta = max(float(np.sqrt(max(low, 1e-3 * high) * high)), low + (high - low) * 1e-3)
     return step(delta), delta

@@ -41,6 +41,7 @@ from mvrc.regularizers import TotalVariation1D as TotalVariation1D
 from mvrc.regularizers import Zero as Zero
 from mvrc.run.minimize import minimize as minimize
 from mvrc.run.minimize import minimize_many as minimize_many
+from mvrc.run.solver import Solver as Solver
 from mvrc.sampling import Sizes as Sizes
 from mvrc.sampling import Stream as Stream
 from mvrc.schedules import Constant as Constant

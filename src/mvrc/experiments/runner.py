@@ -1,4 +1,7 @@
-"""Runs the experiments: one file a run, named by what was run, so nothing is done twice."""
+"""Runs the experiments: one file a run, named by what was run, so nothing is done twice.
+
+Longer than other files: a pool of processes and what may happen to it.
+"""
 
 from __future__ import annotations
 

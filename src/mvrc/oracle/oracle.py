@@ -59,7 +59,7 @@ class Oracle:
 
     def values(self, point: Vector, batch: Batch) -> Vector:
         """g_A(point)."""
-        self._count(inner_values=batch.size)
+        self.count(inner_values=batch.size)
         total = batch.sum(
             lambda s: self.functions.value_sum(point, s), self.geometry.inner_rows(False)
         )
@@ -67,7 +67,7 @@ class Oracle:
 
     def jacobian(self, point: Vector, batch: Batch) -> Float[Array, "rows d"]:
         """g'_A(point)."""
-        self._count(inner_jacobians=batch.size)
+        self.count(inner_jacobians=batch.size)
         rows = self.geometry.inner_rows(True)
         return (
             batch.sum(lambda s: self.functions.value_and_jacobian(point, s)[1], rows) / batch.size
@@ -79,7 +79,7 @@ class Oracle:
         """g_A(point) and g'_A'(point), in one pass when A' is A (or not given)."""
         if jacobian_batch is not None and jacobian_batch is not batch:
             return self.values(point, batch), self.jacobian(point, jacobian_batch)
-        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        self.count(inner_values=batch.size, inner_jacobians=batch.size)
         rows = self.geometry.inner_rows(True)
         value, jacobian = batch.sum(lambda s: self.functions.value_and_jacobian(point, s), rows)
         return value / batch.size, jacobian / batch.size
@@ -94,7 +94,7 @@ class Oracle:
         chosen = batch if jacobian_batch is None else jacobian_batch
         rows = self.geometry.inner_rows(False)
         if chosen is batch and batch.size <= rows and self.functions.inner_jacobian is None:
-            self._count(inner_values=batch.size, inner_jacobians=batch.size)
+            self.count(inner_values=batch.size, inner_jacobians=batch.size)
             samples = batch.samples()
             total, pull = jax.vjp(lambda x: self.functions.value_sum(x, samples), point)
             return total / batch.size, lambda u: pull(u / batch.size)[0]
@@ -118,13 +118,13 @@ class Oracle:
         from the difference without being evaluated; the counts are those of the rule all the same.
         """
         keeps = keep, keep if keep_jacobian is None else keep_jacobian
-        self._count(inner_jacobians=2 * jacobian_batch.size)
+        self.count(inner_jacobians=2 * jacobian_batch.size)
         rows = self.geometry.inner_rows(True)
         sums = jacobian_batch.sum(lambda s: self.functions.change(new, old, s, *keeps), rows)
         moved, change = (part / jacobian_batch.size for part in sums)
         if jacobian_batch is not batch:
             return self._value_change(new, old, batch, keep), change
-        self._count(inner_values=2 * batch.size)
+        self.count(inner_values=2 * batch.size)
         return moved, change
 
     def change_and_pullbacks(
@@ -143,9 +143,9 @@ class Oracle:
             second, pull_second = self.values_and_pullback(old, batch, jacobian_batch)
             return first - keep * second, lambda u, w: pull_first(u) - pull_second(w)
         moved, pull = together
-        self._count(inner_jacobians=2 * size)
+        self.count(inner_jacobians=2 * size)
         if jacobian_batch is batch:
-            self._count(inner_values=2 * size)
+            self.count(inner_values=2 * size)
             moved = moved / size
         else:
             moved = self._value_change(new, old, batch, keep)
@@ -157,7 +157,7 @@ class Oracle:
 
     def pullback(self, point: Vector, batch: Batch, cotangent: Vector) -> Vector:
         """g'_A(point)ᵀ cotangent."""
-        self._count(inner_jacobians=batch.size)
+        self.count(inner_jacobians=batch.size)
 
         part = lambda s: self.functions.pullback(point, s, cotangent)  # noqa: E731
         matrix = self.functions.inner_jacobian is not None
@@ -165,24 +165,24 @@ class Oracle:
 
     def each(self, point: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
         """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
-        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        self.count(inner_values=batch.size, inner_jacobians=batch.size)
         samples = batch.samples()
         return jax.vmap(self.functions.of_one, (None, 0))(point, samples)
 
     def each_at(self, points: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
         """The same with a point of its own for every sample."""
-        self._count(inner_values=batch.size, inner_jacobians=batch.size)
+        self.count(inner_values=batch.size, inner_jacobians=batch.size)
         return jax.vmap(self.functions.of_one)(points, batch.samples())
 
     def each_outer(self, y: Vector, batch: Batch) -> Vector:
         """∇fₖ(y) of every sample of an outer batch, one row each."""
-        self._count(outer_gradients=batch.size)
+        self.count(outer_gradients=batch.size)
         single = jax.tree_util.tree_map(lambda a: a[:, None], batch.samples())
         return jax.vmap(jax.grad(self.functions.outer_sum), (None, 0))(y, single)
 
     def outer_gradient(self, y: Vector, batch: Batch | None) -> Vector:
         """∇f_B(y)."""
-        self._count(outer_gradients=1 if batch is None else batch.size)
+        self.count(outer_gradients=1 if batch is None else batch.size)
         if batch is None:
             return jax.grad(self.functions.outer_sum)(y, None)
         part = jax.grad(self.functions.outer_sum)
@@ -198,7 +198,7 @@ class Oracle:
     def projected(self, point: Vector, direction: Vector, samples: Any) -> Vector:
         """⟨direction, gᵢ(point)⟩ of each of some samples."""
         each = self.functions.values(point, samples)
-        self._count(inner_values=len(each))
+        self.count(inner_values=len(each))
         return each @ direction
 
     def sizes(self, point: Vector, batch: Batch) -> Vector:
@@ -219,92 +219,19 @@ class Oracle:
 
     def prox(self, point: Vector, step: Any) -> Vector:
         """prox_{step·r}(point)."""
-        self._count(prox=1)
+        self.count(prox=1)
         return self.functions.prox(point, step)
 
     def prox_of_image(self, image: Vector, step: Any) -> Vector:
         """The same of r alone in the space of Ax, for r(Ax)."""
-        self._count(prox=1)
+        self.count(prox=1)
         return self.functions.prox_of_image(image, step)
 
-    def _count(self, **evaluated: int) -> None:
+    def count(self, **evaluated: int) -> None:
+        """Add to what has been evaluated."""
         old = self.counts._asdict()
         self.counts = Counts(**{k: v + evaluated.get(k, 0) for k, v in old.items()})
 
     def _value_change(self, new: Vector, old: Vector, batch: Batch, keep: Any) -> Vector:
         """g_A(new) − keep·g_A(old)."""
         return self.values(new, batch) - keep * self.values(old, batch)
-
-    def hessian(
-        self,
-        point: Vector,
-        inner: Vector,
-        slope: Vector,
-        batches: tuple[Batch, Batch | None],
-        piece: Callable[[Any], Batch],
-        pieces: Any,
-    ) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
-        """Jᵀ∇²f_B(y)J and the mean of ∇²⟨∇f_B(y), gᵢ⟩, with y = g(point) and ∇f_B(y) as given.
-
-        J is that of the batch, as a valley of f ∘ g lies where J says; the mean is that of the
-        first `pieces` pieces, a number that may be traced.
-        """
-        everything, outer = batches
-        jacobian = self.geometry.jacobian.expand(self.jacobian(point, everything))
-
-        def inside_of(samples: Any) -> Float[Array, "d d"]:
-            pull = jax.grad(lambda x: jnp.vdot(slope, self.functions.value_sum(x, samples)))
-            along = lambda e: jax.jvp(pull, (point,), (e,))[1]  # noqa: E731
-            return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
-
-        rows = max(1, self.geometry.inner_rows(False) // point.size)
-
-        def add(i: Any, total: Any) -> Any:
-            return total + piece(i).sum(inside_of, rows)
-
-        zeros = jnp.zeros((point.size, point.size), point.dtype)
-        inside = jax.lax.fori_loop(0, pieces, add, zeros) / (piece(0).size * pieces)
-        return self._outer_curvature(inner, outer, jacobian), inside
-
-    def gauss_newton(
-        self, point: Vector, inner: Vector, slope: Vector, batches: tuple[Batch, Batch | None]
-    ) -> Float[Array, "d d"]:
-        """Jᵀ∇²f_B(y)J + Σₖ ∂ₖf_B(y)·E[∇gₖ∇gₖᵀ/2gₖ]; not a number where a gₖ or ∂ₖf is negative."""
-        everything, outer = batches
-        jacobian_of = jax.jacrev if self.geometry.y.size <= point.size else jax.jacfwd
-
-        def part(samples: Any) -> tuple[Any, Any, Any]:
-            values = self.functions.values(point, samples)
-            each = jax.vmap(jacobian_of(self.functions.value), (None, 0))(point, samples)
-            weights = slope / (2 * jnp.where(values > 0, values, jnp.inf))
-            square = jnp.einsum("npi,np,npj->ij", each, weights, each)
-            return square, jnp.sum(each, axis=0), jnp.sum(values < 0, axis=0)
-
-        rows = max(1, self.geometry.inner_rows(False) // (point.size * self.geometry.y.size))
-        square, jacobian, negative = everything.sum(part, rows)
-        self._count(inner_jacobians=2 * everything.size)
-        jacobian = jacobian / everything.size
-        whole = self._outer_curvature(inner, outer, jacobian) + square / everything.size
-        fits = jnp.all((negative == 0) | (slope == 0)) & jnp.all(slope >= 0)
-        return jnp.where(fits, (whole + whole.T) / 2, jnp.nan)
-
-    def hessian_product(
-        self, point: Vector, inner: Vector, slope: Vector,
-        batches: tuple[Batch, Batch | None], v: Vector,
-    ) -> Vector:  # fmt: skip
-        """∇²F(point)v = Jᵀ∇²f_B(y)Jv + the mean of ∇²⟨∇f_B(y), gᵢ⟩v, without a matrix."""
-        everything, outer = batches
-        along = jax.jvp(lambda x: self.values(x, everything), (point,), (v,))[1]
-        turned = jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (along,))[1]
-        pull = lambda x, u: self.pullback(x, everything, u)  # noqa: E731
-        return jax.jvp(pull, (point, slope), (v, turned))[1]
-
-    def _outer_curvature(
-        self, inner: Vector, outer: Batch | None, jacobian: Float[Array, "p d"]
-    ) -> Float[Array, "d d"]:
-        """Jᵀ∇²f_B(y)J."""
-
-        def along(column: Vector) -> Vector:
-            return jax.jvp(lambda y: self.outer_gradient(y, outer), (inner,), (column,))[1]
-
-        return jax.lax.map(along, jacobian.T, batch_size=8) @ jacobian

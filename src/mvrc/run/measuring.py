@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mvrc.oracle import Counts, Geometry
 from mvrc.oracle.exact import Measuring, block_size
 from mvrc.problem import Composition
-from mvrc.solvers.solver import Solver
-
-
-class State(NamedTuple):
-    """The whole state of a run, one pytree; in `minimize_many` with a leading axis of seeds."""
-
-    core: Any  # of the solver
-    counts: np.ndarray  # evaluations so far, in the order of Counts
-    seconds: np.ndarray  # time of the algorithm so far
-    wall_seconds: np.ndarray  # the same with measuring, callbacks and saves; no compilation
-    best_point: np.ndarray  # flat x with the lowest recorded objective
-    best_objective: np.ndarray
-    restarts: np.ndarray  # how often the run started again, with a shorter default step
-
-    @property
-    def epoch(self) -> int:
-        """Epochs made; all seeds are in the same."""
-        return int(np.asarray(self.core.epoch).flat[0])
-
-
-Row = dict[str, Any]
+from mvrc.run.state import Row, State
+from mvrc.solvers.solver import CoreSolver
 
 
 class Recorder:
@@ -39,15 +20,15 @@ class Recorder:
     Args:
         problem, geometry, solver: of the run.
         axis: length of the leading axis of seeds; None for one run without it.
-        patient: whether rows may wait for each other.
+        may_defer: whether rows may wait for each other.
         mapping_step: λ of the gradient mapping; None for the method's own step size.
         most: inner and outer samples that a row is measured on, at most; None for all. What is
             known without measuring stays exact.
     """
 
     def __init__(
-        self, problem: Composition, geometry: Geometry, solver: Solver, axis: int | None,
-        patient: bool, mapping_step: float | None = None, most: int | None = None,
+        self, problem: Composition, geometry: Geometry, solver: CoreSolver, axis: int | None,
+        may_defer: bool, mapping_step: float | None = None, most: int | None = None,
     ) -> None:  # fmt: skip
         self.problem, self.geometry, self.solver = problem, geometry, solver
         self._mapping_step = mapping_step
@@ -58,12 +39,12 @@ class Recorder:
         self.samples = problem.inner_source.part(self._most).size
         self.block = 1
         self.seconds = 0.0  # what the last measuring took
-        self._patient = patient
+        self._may_defer = may_defer
         self._measurement = self._measuring("one" if axis is None else "each")
 
     def begin(self, core: Any) -> None:
         """Once, with the first state: how many points are measured together."""
-        if self._patient:
+        if self._may_defer:
             self.block = block_size(self.problem, self.geometry, core, self._most)
         if self.block > 1:
             self._measurement = self._measuring("together")

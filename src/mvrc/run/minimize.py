@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mvrc.problem import Composition
-from mvrc.run.loop import Info, Run
+from mvrc.run.arguments import Info
+from mvrc.run.loop import Run
 from mvrc.run.stopping import Stop
 from mvrc.solvers.result import Result
 from mvrc.support import checks
@@ -33,6 +34,7 @@ def minimize(
     progress: bool = False,
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
+    resume: Result | None = None,
 ) -> Result:
     """Minimise f(E g(x)) + r(x) from x0.
 
@@ -67,12 +69,14 @@ def minimize(
         checkpoint: folder in which the whole state is saved; a second call with the same
             arguments continues from it, bit for bit.
         checkpoint_every: epochs between two saves; by default as many as a second holds.
+        resume: a result of such a run (or one that was saved and loaded), from which it goes on as
+            if it had not stopped; limits count from its beginning.
     """
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,
         Stop.checked(epochs, samples, seconds, tol, rtol),
         record_every, mapping_step, measure_samples, output, callback, progress, checkpoint,
-        checkpoint_every,
+        checkpoint_every, resume,
     )  # fmt: skip
     return run.solve()[0]
 

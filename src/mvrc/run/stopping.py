@@ -1,22 +1,26 @@
-"""When a run ends: limits and tolerances, rows beyond return; and what it refuses to begin with."""
+"""When a run ends: limits, tolerances, a solver's own word, rows beyond return."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import os
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvrc.oracle import Geometry
 from mvrc.solvers.result import Status
 from mvrc.support import checks
 
 # A run ends before an epoch after which, at the pace so far, it would be this far beyond `seconds`.
 # Of the 20 % that are promised it leaves half to an epoch that takes longer than those before it.
 OVERTIME = 1.1
+
+
+class Ends(NamedTuple):
+    """Which seeds have ended, and why."""
+
+    broken: Any  # left the numbers, or beyond return
+    small: Any  # reached the user's tolerance
+    stalled: Any  # by the solver's own word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +62,25 @@ class Stop:
             limit = np.maximum(limit, self.rtol * first)
         return mapping <= limit
 
-    def spent(self, epoch: int, samples: int, seconds: float, ahead: float) -> Status | None:
+    def ends(self, rows: list[dict[str, Any]], stalled: Any) -> Ends:
+        """After the last of some rows."""
+        row, first = rows[-1], rows[0]
+        small = self.small(row["gradient_mapping"], first["gradient_mapping"])
+        return Ends(broken_seeds(row, first), small, stalled)
+
+    def status(self, ends: Ends, own: Status | None) -> Status | None:
+        """Why a run ends here, limits apart; `own` is the solver's word."""
+        if ends.broken.all():
+            return Status.DIVERGED
+        if np.all(ends.broken | ends.small):
+            return Status.CONVERGED
+        if own is not None:
+            return own
+        if np.all(ends.broken | ends.small | ends.stalled):  # some seeds this, some that
+            return Status.CONVERGED
+        return None
+
+    def reached(self, epoch: int, samples: int, seconds: float, ahead: float) -> Status | None:
         """The limit that has been reached, if any.
 
         `seconds` is wall time, of which another epoch would take `ahead` until the run has ended.
@@ -109,52 +131,14 @@ def risen_seeds(row: dict[str, Any], first: dict[str, Any], dtype: Any) -> Any:
         return np.isfinite(objective) & (objective - start > gain + rounding)
 
 
-def check_callback(callback: Any) -> None:
-    if callback is None:
-        return
-    try:
-        inspect.signature(callback).bind(None)
-    except TypeError:
-        raise TypeError(
-            f"callback must be a function of one argument, the Info of a row, not "
-            f"{checks.shown(callback)}."
-        ) from None
-    except ValueError:  # a built-in without a signature
-        return
-
-
-def check_checkpoint(checkpoint: Any, every: Any) -> None:
-    if checkpoint is None:
-        if every is not None:
-            raise ValueError(f"checkpoint_every is {every!r} but no checkpoint folder is given.")
-        return
-    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
-        raise TypeError(f"checkpoint must be the path of a folder, not {checks.shown(checkpoint)}.")
-
-
-def check_step(step: float, geometry: Geometry) -> None:
-    dtype = geometry.x.dtype
-    if np.asarray(step, dtype) < np.finfo(dtype).tiny:
-        raise ValueError(
-            f"step_size is {step:.3g}, which is 0 in x0's dtype {dtype}; it must be larger."
-        )
-
-
-def check_start(row: dict[str, Any], overflows: Callable[[], str]) -> None:
-    """An infinite objective is an infeasible x0, which the run mends; NaN is a mistake.
-
-    `overflows` says which function is infinite there, and is asked only when something is wrong.
-    """
-    wrong = np.isnan(row["objective"]).any() or not np.isfinite(row["gradient_mapping"]).all()
-    if wrong and (call := overflows()):
-        raise ValueError(
-            f"x0 gives values of {call} that overflow, as exp of a large number does; subtract the "
-            f"largest exponent first, scale the data or start nearer to 0."
-        )
-    if np.isnan(row["objective"]).any():
-        raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
-    if not np.isfinite(row["gradient_mapping"]).all():
-        raise ValueError(
-            "x0 gives a gradient that is not finite, as a root, log or norm does at 0; start "
-            "elsewhere (problem.check(x0) says which derivative it is)."
-        )
+def lost_rows(
+    rows: list[dict[str, Any]], first: dict[str, Any], may_shorten: bool, exact: bool, dtype: Any
+) -> np.ndarray:
+    """Which of some rows are beyond return in all seeds; where the step may be shortened, in any
+    seed, and where refreshes are `exact` also those that have risen."""
+    if not may_shorten:
+        return broken_rows(rows, first)
+    lost = [broken_seeds(row, first) for row in rows]
+    if exact:
+        lost = [a | risen_seeds(row, first, dtype) for a, row in zip(lost, rows, strict=True)]
+    return np.array([bool(np.any(each)) for each in lost])

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import time
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from mvrc.estimators import Spider, chosen
@@ -17,31 +12,21 @@ from mvrc.estimators.spider import SpiderState
 from mvrc.methods import Method
 from mvrc.methods.recipe import About, NamedRecipe, Prepared, Start, recipe, word
 from mvrc.methods.spider_admm import SpiderADMM
-from mvrc.oracle import Counts, Geometry, add_counts
+from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.regularizers import Composed
 from mvrc.sampling import Sizes
 from mvrc.schemes import GuardedScheme
-from mvrc.solvers.full_pass import FullPassSolver
-from mvrc.solvers.newton import NewtonSolver
-from mvrc.solvers.passes import CurvatureSample, Passes
+from mvrc.solvers.passes import CurvatureSample
 from mvrc.solvers.penalty import Penalty
+from mvrc.solvers.rehearsal import full_passes, rehearse, rehearsed_rows
 from mvrc.solvers.secants import SecantSolver
-from mvrc.support.partition import split
+from mvrc.solvers.sizing import curvature_sample, work_of
 from mvrc.theory.estimation import smoothness
 
-WIDEST = 256  # the largest d whose curvature is kept as a matrix
-FIRST_PASSES = 4  # that a first measurement may take, a column counting as a Jacobian
-LEAST_ROWS = 16  # times d: samples below which a measurement says too little
-MOST_ROWS = 2**16  # of a first measurement
 EXPENSIVE = 2**15  # samples from which on a pass is expensive
-MAX_PASSES = 32  # passes that a measurement may take, and min(p, d) of its Jacobian
-WORK = 2e9  # floating-point operations that a measurement may take
 PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
-REHEARSAL = 2**16  # at most so many samples
-REHEARSED, ROUGHLY = 30, 1e-3  # most passes of it, and the share of the gradient mapping it ends at
-CHEAP = 2**17  # n·d up to which the curvature is measured at every point
 SMALL_STEP = 2**19  # floating-point operations that are worth a step of the momentum
 ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
 
@@ -94,13 +79,13 @@ class Auto(NamedRecipe):
         n = problem.n
         assert n is not None
         if n >= LONG:
-            rehearsed = _rehearse(problem, geometry, x0, sample)
+            rehearsed = rehearse(problem, geometry, x0, sample)
             first, spent, seconds, step_size = rehearsed
             notes.append(
                 f"With {n:,} samples a pass is expensive: the first point was found on "
-                f"{_part(n):,} of them, for {spent.inner_values / n:.2f} passes."
+                f"{rehearsed_rows(n):,} of them, for {spent.inner_values / n:.2f} passes."
             )
-        solver = _full_passes(problem, geometry, sample, tuple(notes), first, step_size)
+        solver = full_passes(problem, geometry, sample, tuple(notes), first, step_size)
         return Prepared(None, solver.notes, spent, seconds, moved, solver)
 
     def _small_steps(
@@ -119,7 +104,7 @@ class Auto(NamedRecipe):
         notes.append(
             f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} samples."
         )
-        method = _momentum(problem, geometry, bend, _work(problem, geometry), notes)
+        method = _momentum(problem, geometry, bend, work_of(problem, geometry), notes)
         method = method.resolve(problem, geometry, start)
         spent = Counts(inner_values=rows, inner_jacobians=rows)
         second = None
@@ -148,7 +133,7 @@ class Auto(NamedRecipe):
         asked = f"{self.steps.capitalize()} steps were asked for."
         if self.steps in ("secant", "momentum"):
             return self.steps, asked, None
-        looked = _curvature_sample(problem, geometry)
+        looked = curvature_sample(problem, geometry)
         if self.steps == "newton":
             if isinstance(looked, str):
                 raise ValueError(
@@ -179,66 +164,6 @@ class Auto(NamedRecipe):
             f"step one full pass.",
             None,
         )
-
-
-def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any]:
-    """Remember what depends on shapes and functions alone."""
-    known: dict[Any, Any] = {}
-
-    @functools.wraps(function)
-    def remembered(problem: Composition, geometry: Geometry) -> Any:
-        numbers, static = split(problem, geometry.x.dtype)
-        key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
-        if key not in known:
-            if len(known) > 64:
-                known.clear()
-            known[key] = function(problem, geometry)
-        return known[key]
-
-    return remembered
-
-
-@_once
-def _work(problem: Composition, geometry: Geometry) -> float:
-    """Floating-point operations of g and its pullback at one sample, as XLA counts them."""
-    inner, outer = problem.inner_source, geometry.y.size
-
-    functions = problem.functions(geometry)
-
-    def one(x: Any, u: Any, sample: Any) -> Any:
-        return jax.vjp(lambda x: functions.value_sum(x, sample), x)[1](u)
-
-    x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
-    u = jax.ShapeDtypeStruct((outer,), geometry.y.dtype)
-    sample = jax.eval_shape(lambda: inner.refresh(jax.random.key(0), 8).samples())
-    try:
-        found = jax.jit(one).lower(x, u, sample).cost_analysis()
-        flops = float(found["flops"]) / 8  # type: ignore[index]
-    except Exception:  # not every platform counts
-        flops = 0.0
-    return max(flops, 2.0 * (geometry.x.size + outer))
-
-
-def _curvature_sample(problem: Composition, geometry: Geometry) -> CurvatureSample | str:
-    """The samples of a measurement of the curvature, or why there is none."""
-    n, d, p = problem.n, geometry.x.size, geometry.y.size
-    assert n is not None
-    too_many = f"with d = {d:,} unknowns and p = {p:,} the curvature is too expensive to measure"
-    if d > WIDEST:  # before anything is traced
-        return too_many
-    work = _work(problem, geometry)
-    least = min(n, 8 * d)
-    most = min(n, int(WORK / (3 * work * d)), max(MAX_PASSES * n // d, least))
-    expensive = most < least or (n > least and min(p, d) > MAX_PASSES)
-    if p * d > 2**22 or expensive:
-        return too_many
-    first = min(n, max(FIRST_PASSES * n // d, LEAST_ROWS * d), MOST_ROWS, most)
-    rows = math.ceil(n / max(1, round(n / first)))
-    pieces = math.ceil(n / rows) if most == n else most // rows
-    sample = CurvatureSample(rows, 1, max(1, pieces))
-    if not Passes(problem, geometry).has_curvature(sample):
-        return "f or g cannot be differentiated twice, so the curvature cannot be measured"
-    return sample
 
 
 def _momentum(
@@ -282,19 +207,6 @@ def _empty(geometry: Geometry, matrix: bool) -> SpiderState:
     return SpiderState(zeros(d), zeros(p), zeros(p), kept, zeros(d))
 
 
-def _full_passes(
-    problem: Composition, geometry: Geometry, sample: CurvatureSample | None,
-    notes: tuple[str, ...] = (), first: np.ndarray | None = None, step_size: float | None = None,
-) -> FullPassSolver:  # fmt: skip
-    """Newton's method where the curvature can be measured, secants elsewhere."""
-    if sample is None:
-        return SecantSolver(problem, geometry, notes, first, step_size)
-    n, d = problem.n, geometry.x.size
-    assert n is not None
-    lazy = sample.rows < n or n * d > CHEAP
-    return NewtonSolver(problem, geometry, sample, lazy, notes, first, step_size)
-
-
 def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
     """The projection of an x0 outside of the constraint set; None for one inside."""
     penalty = Penalty(problem.regularizer, geometry.x)
@@ -308,36 +220,3 @@ def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
     raise ValueError(
         "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
     )
-
-
-def _part(n: int) -> int:
-    return min(n // 16, REHEARSAL)
-
-
-def _rehearse(
-    problem: Composition, geometry: Geometry, x0: Any, sample: CurvatureSample | None
-) -> tuple[np.ndarray, Counts, float, float]:
-    """A rough minimum on a part of the samples, what it took, and λ there."""
-    n = problem.n
-    assert n is not None
-    part = _part(n)
-    source = problem.inner_source.thinned(part)
-    problem = eqx.tree_at(lambda p: p.inner_source, problem, source)
-    if sample is not None:
-        rows = min(sample.rows, part)
-        sample = CurvatureSample(rows, 1, max(1, part // rows))
-    solver = _full_passes(problem, geometry, sample)
-    start = time.perf_counter()
-    state, info = solver.init(geometry.x.flatten(x0))
-    counts, compiling = info.counts, info.compiling
-    first = solver.measured(state, None)
-    for _ in range(REHEARSED):
-        now = solver.measured(state, None)
-        if first is None or now is None or solver.end(state, False) is not None:
-            break
-        if now[1] <= ROUGHLY * first[1]:
-            break
-        state, info = solver.step(state)
-        counts, compiling = add_counts(counts, info.counts), compiling + info.compiling
-    seconds = time.perf_counter() - start - compiling
-    return np.asarray(state.x), counts, seconds, solver.step_size

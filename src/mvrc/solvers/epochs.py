@@ -13,10 +13,10 @@ from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.schemes.judging import NOISY_PATIENCE, PATIENCE
 from mvrc.solvers.result import Status
-from mvrc.solvers.solver import End, Info, Solver
+from mvrc.solvers.solver import CoreSolver, End, Info
 
 
-class EpochSolver(Solver):
+class EpochSolver(CoreSolver):
     """A refresh and the small steps after it are one step of the solver, and one program.
 
     Args:

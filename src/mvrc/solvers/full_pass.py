@@ -4,12 +4,14 @@
 
 D is the root of the largest curvature that each unknown has had (Moré 1978), so that a run on
 Φ(diag(c)·x) is the run on Φ(x). `NewtonSolver` measures B, `SecantSolver` learns it.
+
+Longer than other files: the loop of a trust region, which is read as a whole.
 """
 
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -18,10 +20,24 @@ from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.oracle.exact import gradient_mapping
 from mvrc.problem import Composition
 from mvrc.schemes.judging import ACCEPTED, BROKEN, LONGER, REJECTED
+from mvrc.solvers.full_state import (
+    CONVERGED,
+    GOING,
+    NOT_FINITE,
+    PLATEAU,
+    PRECISION,
+    STALLED,
+    UNBOUNDED,
+    Assessment,
+    FullPassState,
+    Trial,
+    arrays,
+    explained,
+    plain,
+)
 from mvrc.solvers.passes import Evaluation, Passes
 from mvrc.solvers.penalty import Penalty
-from mvrc.solvers.result import Status
-from mvrc.solvers.solver import End, Info, Solver
+from mvrc.solvers.solver import CoreSolver, End, Info
 from mvrc.solvers.trust_region import TrustRegion
 from mvrc.support.threads import one_thread
 
@@ -32,59 +48,8 @@ NOISE = 4.0  # times eps and the size of the terms of Φ: what of Φ is rounding
 KINKED_PASSES, KINKED_FALL = 50, 1e-7  # at kinks: less than this share of Φ in so many is nothing
 CLOSE = 1e3  # times that noise: a predicted decrease that rounding may have made up
 
-# What a state says of its end.
-GOING, CONVERGED, PLATEAU, PRECISION, STALLED, UNBOUNDED, NOT_FINITE = range(7)
 
-
-class Trial(NamedTuple):
-    """The point to be evaluated next, and what the model says of it."""
-
-    point: Any
-    predicted: Any  # decrease of Φ
-    slope: Any  # derivative of Φ along the step
-    length: Any  # ‖Ds‖
-    damped: Any  # whether the radius shortened it
-    share: Any  # of the undamped step: λ/(λ + δ) along it
-
-
-class FullPassState(NamedTuple):
-    """Where a run stands. All numbers are float64; those of `inner` and `outer` have x's dtype."""
-
-    epoch: Any  # passes made
-    x0: Any
-    x: Any
-    objective: Any  # Φ(x); ∞ before the first pass
-    gradient: Any  # ∇F(x)
-    scale: Any  # the size of the terms of Φ
-    inner: Any  # g(x)
-    outer: Any  # ∇f(g(x))
-    squares: Any  # D²
-    radius: Any  # Δ; ∞ before the first pass
-    model: Any
-    trial: Trial
-    left: Any  # decrease that the undamped model predicts at x
-    newton: Any  # its step
-    end: Any  # one of GOING, …
-    decision: Any  # place in DECISIONS
-    level: Any  # trials in a row within rounding
-    rejected: Any  # trials rejected in a row
-    rejections: Any  # in all
-    runaway: Any  # good steps in a row to the boundary of a model without a minimum
-    first_scale: Any
-    first_decrease: Any  # −1 before there is one
-    mark: Any  # Φ at the last multiple of KINKED_PASSES
-
-
-class Assessment(NamedTuple):
-    """What an undamped and unfloored model at x predicts."""
-
-    left: float  # decrease
-    step: np.ndarray
-    minimum: bool  # it has one
-    sure: bool  # and that is beyond rounding
-
-
-class FullPassSolver(Solver):
+class FullPassSolver(CoreSolver):
     """Evaluate the trial, accept or reject it, bring the model up to date, assess, propose.
 
     Args:
@@ -159,7 +124,7 @@ class FullPassSolver(Solver):
         x = np.asarray(x0).astype(np.float64)
         trial = Trial(x if self.first is None else self.first, 0.0, 0.0, 0.0, False, 1.0)
         nothing = np.zeros_like(x)
-        return _arrays(FullPassState(
+        return arrays(FullPassState(
             epoch=0, x0=x, x=x, objective=np.inf, gradient=nothing, scale=0.0, inner=self._inner,
             outer=self._inner, squares=nothing, radius=np.inf, model=self.first_model(len(x)),
             trial=trial, left=np.inf, newton=nothing, end=GOING, decision=0, level=0, rejected=0,
@@ -171,15 +136,15 @@ class FullPassSolver(Solver):
         self._reset()
         state = self.blank(x0)
         if self.first is None:
-            state = _arrays(self._next(jax.tree_util.tree_map(_plain, state)))
+            state = arrays(self._next(jax.tree_util.tree_map(plain, state)))
         return state, Info(self._counts, True, self.passes.compiling)
 
     def step(self, state: FullPassState) -> tuple[FullPassState, Info]:
         self._reset()
-        state = jax.tree_util.tree_map(_plain, state)
+        state = jax.tree_util.tree_map(plain, state)
         state = self._next(state._replace(end=GOING, epoch=state.epoch + 1))
         finite = state.end != NOT_FINITE
-        return _arrays(state), Info(self._counts, finite, self.passes.compiling)
+        return arrays(state), Info(self._counts, finite, self.passes.compiling)
 
     def _reset(self) -> None:
         self._counts = Counts()
@@ -417,32 +382,13 @@ class FullPassSolver(Solver):
         return np.asarray(self.end(state, tolerance_given) is not None)
 
     def end(self, state: FullPassState, tolerance_given: bool) -> End | None:
-        code, left = int(state.end), float(state.left)
+        code = int(state.end)
         if code == GOING or (code in (CONVERGED, PLATEAU) and tolerance_given and not
                              self._exhausted(state)):  # fmt: skip
             return None
         if tolerance_given and code in (CONVERGED, PLATEAU):
             code = PRECISION
-        predicted = "the model has no minimum"
-        if np.isfinite(left):
-            predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
-        sentences = {
-            CONVERGED: f"With curvature measured at this point {predicted}.",
-            PLATEAU: "Along an unknown there is neither slope nor curvature any more: Φ is flat "
-            "there, and lower elsewhere if at all (or a kink hides its slope, as |t| does at 0).",
-            PRECISION: f"Steps change Φ by less than its rounding, about "
-            f"{NOISE * self.eps * float(state.scale):.2g}.",
-            STALLED: f"Steps bring next to nothing although {predicted}: f or g may have a kink "
-            f"here (max, |·|, a comparison), or a wrong derivative (problem.check(x) compares). "
-            f"Smooth the kink, for example max(t, 0) as (t + √(t² + δ²))/2.",
-            UNBOUNDED: f"It falls along x + t·({_direction(state)}).",
-            NOT_FINITE: "",
-        }
-        statuses = {
-            CONVERGED: Status.CONVERGED, PLATEAU: Status.PLATEAU, PRECISION: Status.PRECISION,
-            STALLED: Status.STALLED, UNBOUNDED: Status.UNBOUNDED, NOT_FINITE: Status.DIVERGED,
-        }  # fmt: skip
-        return End(statuses[code], sentences[code])
+        return explained(code, state, NOISE * self.eps * float(state.scale))
 
     def _exhausted(self, state: FullPassState) -> bool:
         """Whether steps below a converged point no longer move."""
@@ -453,26 +399,7 @@ def _finite(found: Evaluation, objective: float) -> bool:
     return bool(np.isfinite(objective) and np.all(np.isfinite(found.gradient)))
 
 
-def _direction(state: FullPassState) -> str:
-    way = state.trial.point - state.x0
-    if not np.any(way):
-        way = state.x - state.x0
-    size = np.abs(way[np.isfinite(way)]).max(initial=0.0)
-    shown = way / size if size > 0 else way
-    few = ", ".join(f"{v:.3g}" for v in shown[:6])
-    return few + (", …" if len(shown) > 6 else "")
-
-
 def _while(condition: Any, body: Any, carry: Any) -> Any:
     while condition(carry):
         carry = body(carry)
     return carry
-
-
-def _plain(leaf: Any) -> Any:
-    """Scalars as Python's own numbers."""
-    return leaf.item() if np.ndim(leaf) == 0 else np.asarray(leaf)
-
-
-def _arrays(state: FullPassState) -> FullPassState:
-    return jax.tree_util.tree_map(np.asarray, state)

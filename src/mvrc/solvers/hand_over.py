@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from mvrc.solvers.epochs import EpochSolver
-from mvrc.solvers.full_pass import FullPassState
+from mvrc.solvers.full_state import FullPassState
 from mvrc.solvers.secants import SecantSolver
-from mvrc.solvers.solver import End, Info, Solver
+from mvrc.solvers.solver import CoreSolver, End, Info
 
 
 class HandOverState(NamedTuple):
@@ -22,7 +22,7 @@ class HandOverState(NamedTuple):
     full_passes: FullPassState  # of the second
 
 
-class HandOver(Solver):
+class HandOver(CoreSolver):
     """The first solver until it stalls, then the second.
 
     Args:

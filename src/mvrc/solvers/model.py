@@ -201,61 +201,26 @@ def semismooth(
     return u, penalty.calls - before
 
 
-class Truncated(NamedTuple):
-    """What conjugate gradients on the true curvature found."""
+def lowest_with_penalty(
+    penalty: Penalty, H: np.ndarray, g: np.ndarray, x: np.ndarray, D: np.ndarray, top: float
+) -> float:
+    """The lowest eigenvalue of ∇²F + ∇²r on the directions that r leaves free.
 
-    step: np.ndarray
-    predicted: float  # decrease: a lower bound, exact when solved
-    minimum: bool  # no direction of negative curvature was met
-    solved: bool
-    products: int
-
-
-def conjugate_gradients(
-    product: Callable[[np.ndarray], np.ndarray], solve: Callable[[np.ndarray], np.ndarray],
-    g: np.ndarray, D: np.ndarray, eps: float, most: int, share: float = 1e-2,
-) -> Truncated:  # fmt: skip
-    """argmin ⟨g, s⟩ + ½⟨s, Hs⟩, preconditioned by `solve`, until a `share` of gᵀM⁻¹g is left."""
-    s, residual = np.zeros_like(g), -g
-    z = solve(residual)
-    p, rz = z, float(residual @ z)
-    begin, predicted = rz, 0.0
-    for k in range(most):
-        if not rz > share * begin:
-            return Truncated(s, predicted, True, True, k)
-        image = product(p)
-        bend = float(p @ image)
-        if not bend > len(g) * eps * float((D * p) @ (D * p)):
-            return Truncated(s if k else p, max(predicted, rz), False, False, k + 1)
-        a = rz / bend
-        s, residual = s + a * p, residual - a * image
-        predicted += 0.5 * a * rz
-        z = solve(residual)
-        rz, old = float(residual @ z), rz
-        p = z + (rz / old) * p
-    return Truncated(s, predicted, True, rz <= share * begin, most)
-
-
-def equilibrate(
-    product: Callable[[np.ndarray], np.ndarray], d: int, start: np.ndarray | None,
-    rounds: int = 4, probes: int = 2,
-) -> np.ndarray:  # fmt: skip
-    """D² such that the rows of D⁻¹HD⁻¹ are of equal norm, from products with random signs.
-
-    After Ruiz 2001 and Bradley & Murray 2011. From D = 1 the norms have Dᵢ in them once: the first
-    round takes them whole, the others by their root. With a `start` there is one round.
+    In the coordinates Dx the derivative of the prox is J = (I + R/λ)⁻¹ for the curvature R of r
+    and λ = `top`, so that J(H + R)J = JHJ + λ(J − J²).
     """
-    rng = np.random.default_rng(0)
-    D = np.ones(d) if start is None else np.sqrt(start)
-    for k in range(rounds if start is None else 1):
-        square = np.zeros(d)
-        for _ in range(probes):
-            square += (product(rng.choice([-1.0, 1.0], d) / D) / D) ** 2
-        norm = np.sqrt(square / probes)
-        top = norm.max()
-        if not (np.isfinite(top) and top > 0):
-            break
-        whole = k == 0 and start is None
-        norm = np.maximum(norm, top * (1e-30 if whole else 1e-12))
-        D = D * (norm / np.sqrt(top) if whole else np.sqrt(norm))
-    return D * D
+    t = 1 / (top * D * D)
+    J = penalty.derivative(x - t * g, t)
+    J = np.diag(J) if J.ndim == 1 else D[:, None] * J / D[None, :]
+    J = (J + J.T) / 2
+    reduced = J @ (H / D[:, None] / D[None, :]) @ J + top * (J - J @ J)
+    return float(np.linalg.eigvalsh((reduced + reduced.T) / 2)[0])
+
+
+def positive(matrix: np.ndarray, D: np.ndarray, spectrum: Spectrum, eps: float) -> np.ndarray:
+    """|λ| for λ in the coordinates Dx, none below the rounding of the largest."""
+    floor = len(D) * eps * max(spectrum.largest, np.finfo(float).tiny)
+    if spectrum.lowest > floor:
+        return matrix
+    fixed = spectrum.vectors * np.maximum(np.abs(spectrum.values), floor)
+    return D[:, None] * (fixed @ spectrum.vectors.T) * D[None, :]

@@ -1,4 +1,7 @@
-"""Newton's method: the curvature of F is measured, from part of the samples where they are many."""
+"""Newton's method: the curvature of F is measured, from part of the samples where they are many.
+
+Longer than other files: one solver, whose model, step and confirmation belong together.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,22 @@ import numpy as np
 
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
-from mvrc.solvers.full_pass import (
-    NOISE,
-    TOLERANCE,
-    Assessment,
-    FullPassSolver,
-    FullPassState,
-    Trial,
-)
+from mvrc.solvers.full_pass import NOISE, TOLERANCE, FullPassSolver
+from mvrc.solvers.full_state import Assessment, FullPassState, Trial
 from mvrc.solvers.model import (
     STEPS,
     Spectrum,
     bfgs,
-    conjugate_gradients,
+    lowest_with_penalty,
     matrix_spectrum,
     minimise,
+    positive,
     semismooth,
     solve_scaled,
 )
 from mvrc.solvers.passes import CurvatureSample
+from mvrc.solvers.products import conjugate_gradients
+from mvrc.solvers.trust_region import damp
 
 # Share of the gradient's change, in the norm of D⁻¹, above which a learnt model is measured anew:
 # of 0.3, 0.5 and 0.7 the one with the fewest passes on the instances of docs/comparison.md.
@@ -186,7 +186,7 @@ class NewtonSolver(FullPassSolver):
             level = np.all(np.abs(c[null]) <= 2 * eps * size)
             minimum = bool(spectrum.lowest >= -floor and level)
             return Assessment(-0.5 * float(c @ z), (spectrum.vectors @ z) / D, minimum, False)
-        B = self._positive(H, D, spectrum)
+        B = positive(H, D, spectrum, eps)
         tolerance, most = EXACT if eps < 1e-10 else EXACT**0.5, STEPS
         if self.kinked(state):
             tolerance, most = ROUGH, ROUGH_STEPS  # nothing is said of it
@@ -201,7 +201,7 @@ class NewtonSolver(FullPassSolver):
         left -= self.penalty.value(u) - self.penalty.value(state.x)
         lowest = spectrum.lowest
         if lowest < -floor:  # on the free directions only, from the derivative of the prox
-            lowest = self._lowest_with_penalty(H, g, state.x, D, spectrum.largest)
+            lowest = lowest_with_penalty(self.penalty, H, g, state.x, D, spectrum.largest)
             if lowest >= -floor:  # and what is left of F and r themselves, not of |λ|
                 t = 1 / (top * D * D)
                 u, _ = semismooth(H, g, state.x, self.penalty, D, t, u)
@@ -209,24 +209,9 @@ class NewtonSolver(FullPassSolver):
                 more = -float(g @ v) - 0.5 * float(v @ (H @ v))
                 left = max(left, more - self.penalty.value(u) + self.penalty.value(state.x))
         # A minimum of the model is no higher than x itself.
-        solved = found.solved and left >= -NOISE * eps * state.scale
-        minimum = bool(solved and lowest >= -floor)
+        lower = left >= -NOISE * eps * state.scale
+        minimum = bool(found.solved and lower and lowest >= -floor)
         return Assessment(max(left, 0.0), s, minimum, bool(lowest > floor))
-
-    def _lowest_with_penalty(
-        self, H: np.ndarray, g: np.ndarray, x: np.ndarray, D: np.ndarray, top: float
-    ) -> float:
-        """The lowest eigenvalue of ∇²F + ∇²r on the directions that r leaves free.
-
-        In the coordinates Dx the derivative of the prox is J = (I + R/λ)⁻¹ for the curvature R of r
-        and λ = `top`, so that J(H + R)J = JHJ + λ(J − J²).
-        """
-        t = 1 / (top * D * D)
-        J = self.penalty.derivative(x - t * g, t)
-        J = np.diag(J) if J.ndim == 1 else D[:, None] * J / D[None, :]
-        J = (J + J.T) / 2
-        reduced = J @ (H / D[:, None] / D[None, :]) @ J + top * (J - J @ J)
-        return float(np.linalg.eigvalsh((reduced + reduced.T) / 2)[0])
 
     def confirm(
         self, state: FullPassState, D: np.ndarray, found: Assessment
@@ -324,7 +309,7 @@ class NewtonSolver(FullPassSolver):
         """The proximal step within the radius: δ by bisection, which sees no sample."""
         x, g, radius = state.x, state.gradient, state.radius
         spectrum = self._scaled(state.model.matrix, D)
-        B = self._positive(state.model.matrix, D, spectrum)
+        B = positive(state.model.matrix, D, spectrum, self.eps)
 
         def at(delta: float, start: np.ndarray) -> np.ndarray:
             damped = B + np.diag(delta * D * D)
@@ -348,39 +333,3 @@ class NewtonSolver(FullPassSolver):
         if self._spectrum is None or self._spectrum[0] != key:
             self._spectrum = (key, matrix_spectrum(matrix, D))
         return self._spectrum[1]
-
-    def _positive(self, matrix: np.ndarray, D: np.ndarray, spectrum: Spectrum) -> np.ndarray:
-        """|λ| for λ in the coordinates Dx, none below the rounding of the largest."""
-        floor = len(D) * self.eps * max(spectrum.largest, np.finfo(float).tiny)
-        if spectrum.lowest > floor:
-            return matrix
-        fixed = spectrum.vectors * np.maximum(np.abs(spectrum.values), floor)
-        return D[:, None] * (fixed @ spectrum.vectors.T) * D[None, :]
-
-
-def damp(
-    at: Any, length: Any, u: np.ndarray, radius: float, slope: float
-) -> tuple[np.ndarray, float]:
-    """u(δ) with a length of 0.7 to 1.1 times the radius.
-
-    From δ = ‖D⁻¹∇F‖/radius, which is too long at most because of r, by factors of 8, then by
-    bisection on log δ. `u` is u(0), which is too long.
-    """
-    low, high, delta = 0.0, np.inf, max(slope / radius, np.finfo(float).tiny)
-    found = u
-    for _ in range(40):
-        u = at(delta, u)
-        size = length(u)
-        if size > 1.1 * radius:
-            low = delta
-        else:
-            found, high = u, delta
-            if size >= 0.7 * radius:
-                break
-        if high < np.inf and low > 0:
-            if high <= 1.2 * low:
-                break
-            delta = float(np.sqrt(low * high))
-        else:
-            delta = 8 * delta if high == np.inf else delta / 8
-    return found, delta if high == np.inf else high

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc.oracle import Counts, Geometry, Oracle, Vector
+from mvrc.oracle import Counts, Geometry, Oracle, Vector, curvature
 from mvrc.problem import Composition
 from mvrc.support import cache
 from mvrc.support.partition import Signature, Static, join, signature, split
@@ -176,7 +176,9 @@ def _curvature(
     pieces: Any, shift: Any,
 ) -> Any:  # fmt: skip
     piece = problem.inner_source.scattered(rows, shift)
-    outside, inside = oracle.hessian(x, inner, outer, problem.everything(), piece, pieces)
+    outside, inside = curvature.hessian(
+        oracle, x, inner, outer, problem.everything(), piece, pieces
+    )
     whole = outside + inside
     return (whole + whole.T) / 2, jnp.abs(jnp.diagonal(outside)) + jnp.abs(jnp.diagonal(inside))
 
@@ -184,10 +186,10 @@ def _curvature(
 def _gauss_newton(
     oracle: Oracle, problem: Composition, x: Vector, inner: Vector, outer: Vector
 ) -> Any:
-    return oracle.gauss_newton(x, inner, outer, problem.everything())
+    return curvature.gauss_newton(oracle, x, inner, outer, problem.everything())
 
 
 def _product(
     oracle: Oracle, problem: Composition, x: Vector, inner: Vector, outer: Vector, v: Vector
 ) -> Any:
-    return oracle.hessian_product(x, inner, outer, problem.everything(), v)
+    return curvature.hessian_product(oracle, x, inner, outer, problem.everything(), v)

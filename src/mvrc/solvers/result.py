@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from mvrc.oracle import Counts
@@ -31,6 +34,7 @@ class Status(enum.Enum):
     SAMPLES = "The number of samples allowed was reached."
     SECONDS = "The time allowed was used up."
     CALLBACK = "The callback asked to stop."
+    STOPPED = "The caller made no further step."
     INTERRUPTED = "The run was interrupted from the keyboard."
     DIVERGED = "The run diverged: its values left all bounds."
 
@@ -135,6 +139,18 @@ class Result:
         from mvrc.solvers.plotting import plot_history
 
         return plot_history(self.history, best, ax)
+
+    def save(self, path: str | Path) -> None:
+        """Keep the result in a file, for `Result.load` and `minimize(resume=…)`."""
+        plain = jax.tree_util.tree_map(np.asarray, (self.x, self.state))
+        kept = dataclasses.replace(self, x=plain[0], state=plain[1])
+        Path(path).write_bytes(pickle.dumps(kept))
+
+    @staticmethod
+    def load(path: str | Path) -> Result:
+        """A result that was saved. Load only files that you trust, as with every pickle."""
+        found = pickle.loads(Path(path).read_bytes())
+        return checks.instance(f"the file {str(path)!r}", found, Result)
 
     def __repr__(self) -> str:
         return (

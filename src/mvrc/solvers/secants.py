@@ -8,9 +8,11 @@ import numpy as np
 
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
-from mvrc.solvers.full_pass import Assessment, FullPassSolver, FullPassState, Trial
-from mvrc.solvers.model import Spectrum, conjugate_gradients, equilibrate, minimise, secant_spectrum
-from mvrc.solvers.newton import damp
+from mvrc.solvers.full_pass import FullPassSolver
+from mvrc.solvers.full_state import Assessment, FullPassState, Trial
+from mvrc.solvers.model import Spectrum, minimise, secant_spectrum
+from mvrc.solvers.products import conjugate_gradients, equilibrate
+from mvrc.solvers.trust_region import damp
 
 MEMORY = 10  # pairs that are kept (Liu & Nocedal 1989 advise 3 to 20)
 PRODUCTS = 50  # most products with ∇²F before CONVERGED is said; else more steps are made

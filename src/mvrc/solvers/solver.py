@@ -26,7 +26,7 @@ class End(NamedTuple):
     sentence: str  # why, with numbers
 
 
-class Solver(abc.ABC):
+class CoreSolver(abc.ABC):
     """`init`, then `step` after `step`. The state is a pytree of arrays, and is all that is saved.
 
     Attributes:

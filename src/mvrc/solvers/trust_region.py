@@ -6,6 +6,7 @@ Lengths are ‖Ds‖ in the metric D, so nothing here depends on the units of x.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -95,3 +96,31 @@ def boundary(
         if not low < delta < high:
             delta = max(float(np.sqrt(max(low, 1e-3 * high) * high)), low + (high - low) * 1e-3)
     return step(delta), delta
+
+
+def damp(
+    at: Any, length: Any, u: np.ndarray, radius: float, slope: float
+) -> tuple[np.ndarray, float]:
+    """u(δ) with a length of 0.7 to 1.1 times the radius.
+
+    From δ = ‖D⁻¹∇F‖/radius, which is too long at most because of r, by factors of 8, then by
+    bisection on log δ. `u` is u(0), which is too long.
+    """
+    low, high, delta = 0.0, np.inf, max(slope / radius, np.finfo(float).tiny)
+    found = u
+    for _ in range(40):
+        u = at(delta, u)
+        size = length(u)
+        if size > 1.1 * radius:
+            low = delta
+        else:
+            found, high = u, delta
+            if size >= 0.7 * radius:
+                break
+        if high < np.inf and low > 0:
+            if high <= 1.2 * low:
+                break
+            delta = float(np.sqrt(low * high))
+        else:
+            delta = 8 * delta if high == np.inf else delta / 8
+    return found, delta if high == np.inf else high

@@ -1,0 +1,83 @@
+"""What an evaluation costs, and from how many samples the curvature is measured."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from mvrc.oracle import Geometry
+from mvrc.problem import Composition
+from mvrc.solvers.passes import CurvatureSample, Passes
+from mvrc.support.partition import split
+
+WIDEST = 256  # the largest d whose curvature is kept as a matrix
+FIRST_PASSES = 4  # that a first measurement may take, a column counting as a Jacobian
+LEAST_ROWS = 16  # times d: samples below which a measurement says too little
+MOST_ROWS = 2**16  # of a first measurement
+MAX_PASSES = 32  # passes that a measurement may take, and min(p, d) of its Jacobian
+WORK = 2e9  # floating-point operations that a measurement may take
+
+
+def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any]:
+    """Remember what depends on shapes and functions alone."""
+    known: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def remembered(problem: Composition, geometry: Geometry) -> Any:
+        numbers, static = split(problem, geometry.x.dtype)
+        key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
+        if key not in known:
+            if len(known) > 64:
+                known.clear()
+            known[key] = function(problem, geometry)
+        return known[key]
+
+    return remembered
+
+
+@_once
+def work_of(problem: Composition, geometry: Geometry) -> float:
+    """Floating-point operations of g and its pullback at one sample, as XLA counts them."""
+    inner, outer = problem.inner_source, geometry.y.size
+
+    functions = problem.functions(geometry)
+
+    def one(x: Any, u: Any, sample: Any) -> Any:
+        return jax.vjp(lambda x: functions.value_sum(x, sample), x)[1](u)
+
+    x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
+    u = jax.ShapeDtypeStruct((outer,), geometry.y.dtype)
+    sample = jax.eval_shape(lambda: inner.refresh(jax.random.key(0), 8).samples())
+    try:
+        found = jax.jit(one).lower(x, u, sample).cost_analysis()
+        flops = float(found["flops"]) / 8  # type: ignore[index]
+    except Exception:  # not every platform counts
+        flops = 0.0
+    return max(flops, 2.0 * (geometry.x.size + outer))
+
+
+def curvature_sample(problem: Composition, geometry: Geometry) -> CurvatureSample | str:
+    """The samples of a measurement of the curvature, or why there is none."""
+    n, d, p = problem.n, geometry.x.size, geometry.y.size
+    assert n is not None
+    too_many = f"with d = {d:,} unknowns and p = {p:,} the curvature is too expensive to measure"
+    if d > WIDEST:  # before anything is traced
+        return too_many
+    work = work_of(problem, geometry)
+    least = min(n, 8 * d)
+    most = min(n, int(WORK / (3 * work * d)), max(MAX_PASSES * n // d, least))
+    expensive = most < least or (n > least and min(p, d) > MAX_PASSES)
+    if p * d > 2**22 or expensive:
+        return too_many
+    first = min(n, max(FIRST_PASSES * n // d, LEAST_ROWS * d), MOST_ROWS, most)
+    rows = math.ceil(n / max(1, round(n / first)))
+    pieces = math.ceil(n / rows) if most == n else most // rows
+    sample = CurvatureSample(rows, 1, max(1, pieces))
+    if not Passes(problem, geometry).has_curvature(sample):
+        return "f or g cannot be differentiated twice, so the curvature cannot be measured"
+    return sample

@@ -41,7 +41,7 @@ fuzz: .venv/.test  ## a thousand random problems, with fresh seeds
 	$(BIN)/python -m tests.fuzz
 
 docs: .venv/.docs  ## build site/ from docs/
-	$(BIN)/python -c "from mvrc.methods.table import write; write('docs/methods.md')"
+	$(BIN)/python -c "from mvrc.solvers.table import write; write('docs/methods.md')"
 	$(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 

@@ -72,7 +72,7 @@ TEXT = """\
   *Best* is the shortest time of each kind, *median* the middle one. For `mvrc` the clock is the
   column `seconds` of the history.
 - **Kernels**: small steps of `mvrc` are one function of machine code where their operations allow
-  it ([architecture](architecture.md#what-may-surprise)); `MVRC_KERNEL=0 make bench` is without.
+  it ([architecture](architecture.md#what-may-surprise)); `MVRC_FUSED_LOOP=0 make bench` is without.
 - **Tables of cases**: each case in a process of its own, with only the named size changed. The
   refresh of `mvrc` is one small batch there, so that an epoch is steps alone; the twins' step is a
   slope again. *Samples* are evaluations of g a second, of all seeds together. *Compilation* is the

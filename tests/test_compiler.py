@@ -1,4 +1,4 @@
-"""Small steps as one kernel: when, and that the numbers are those of the loop of tasks."""
+"""Tricks of compiling: when small steps are one function, and that numbers stay the same."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc.compiler import fused_loop
+from mvrc.compiler import cse, fused_loop
 from mvrc.compiler import rows as copied
-from mvrc.engine import epoch
+from mvrc.engine import compile as programs
 from mvrc.oracle import functions
 from mvrc.sampling.arrays import Gathered
 from mvrc.support import cache
@@ -52,7 +52,7 @@ def compile_anew():
 
 @pytest.fixture
 def marked(monkeypatch):
-    """How often a loop was made a kernel."""
+    """How often a loop was fused."""
     calls = []
     original = fused_loop._marked
     monkeypatch.setattr(fused_loop, "_marked", lambda f: calls.append(f) or original(f))
@@ -64,7 +64,7 @@ def solve(inner=moments, **options):
     return mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=4, **options)
 
 
-def without_kernel(monkeypatch, inner):
+def unfused(monkeypatch, inner):
     with monkeypatch.context() as patch:
         patch.setattr(fused_loop, "_fits", lambda jaxpr: False)
         cache.clear()
@@ -78,11 +78,11 @@ def without_kernel(monkeypatch, inner):
     [(moments, True), (sorted_moments, False), (indexed, False), (mixed, False)],
     ids=["vectors", "sort", "scatter of a derivative", "matrix products"],
 )
-def test_what_becomes_a_kernel(inner, fits, marked, monkeypatch):
+def test_what_is_fused(inner, fits, marked, monkeypatch):
     """The same sums in another order: 21 steps of 6 numbers agree to a few last digits."""
     one = solve(inner)
     assert bool(marked) == fits
-    tasks = without_kernel(monkeypatch, inner)
+    tasks = unfused(monkeypatch, inner)
     np.testing.assert_allclose(one.x, tasks.x, rtol=1e-12, atol=1e-14)
     assert one.counts == tasks.counts
 
@@ -92,27 +92,27 @@ def test_xla_takes_the_mark():
 
     @jax.jit
     def run(x, data):
-        return fused_loop.loop(lambda c, r: c + r * jnp.sum(c * r), x, data, len(data), x[0] < 1e9)
+        return fused_loop.scan(lambda c, r: (c + r * jnp.sum(c * r), None), x, data, len(data))[0]
 
     text = run.lower(jnp.ones(6), jnp.asarray(DATA, jnp.float32)).compile().as_text()
     lines = [line for line in text.splitlines() if 'xla_cpu_small_call="true"' in line]
-    assert len(lines) == 1
-    assert " call(" in lines[0]
+    assert len([line for line in lines if " call(" in line]) == 1
+    assert all(" call(" in line or "get-tuple-element(" in line for line in lines)
 
 
-def test_what_a_kernel_cannot_hold_after_all_is_compiled_as_tasks(monkeypatch):
-    tasks = without_kernel(monkeypatch, sorted_moments)
+def test_what_cannot_be_fused_after_all_is_compiled_as_tasks(monkeypatch):
+    tasks = unfused(monkeypatch, sorted_moments)
     asked = []
-    original = epoch.run_epoch
+    original = programs.run_epoch
 
     def run_epoch(*args):
         asked.append(args[-1])
         return original(*args)
 
     monkeypatch.setattr(fused_loop, "_fits", lambda jaxpr: True)
-    monkeypatch.setattr(engine, "run_epoch", run_epoch)
+    monkeypatch.setattr(programs, "run_epoch", run_epoch)
     np.testing.assert_array_equal(solve(sorted_moments).x, tasks.x)
-    assert asked == [True, False]  # a kernel, then tasks
+    assert asked == [True, False]  # fused, then as tasks
 
 
 def test_arrays_without_numbers_and_full_passes_are_tasks(marked):
@@ -137,7 +137,7 @@ def test_a_large_x_of_zeros_is_no_end(marked):
 
 
 def test_an_argument_without_use_is_no_end():
-    """XLA aborts over a kernel with an argument that it can do without; so none may be."""
+    """XLA aborts over a function with an argument that it can do without; so none may be."""
     data = {"used": DATA, "unused": DATA.astype(np.float32)}
 
     def inner(x, r):
@@ -162,15 +162,15 @@ def test_large_batches_and_many_seeds_are_tasks(marked, monkeypatch):
     assert marked
 
 
-def test_kernels_can_be_switched_off(marked, monkeypatch):
-    monkeypatch.setenv("MVRC_KERNEL", "0")
+def test_fused_loops_can_be_switched_off(marked, monkeypatch):
+    monkeypatch.setenv("MVRC_FUSED_LOOP", "0")
     solve()
     assert not marked
 
 
 @pytest.mark.parametrize("rows", [10, 5000, 20_000])
 def test_a_constant_of_g_is_no_end(rows, marked):
-    """XLA would write a constant into the kernel, and then have no use for the argument."""
+    """XLA would write a constant into the function, and then have no use for the argument."""
     table = np.random.default_rng(1).standard_normal((rows, 6))
     result = solve(lambda x, r: jnp.stack([r @ x, jnp.mean((table @ x) ** 2)]))
     assert marked
@@ -206,3 +206,32 @@ def test_streams_and_random_outputs_fit(marked):
     result = mvrc.minimize(problem, np.full(6, 0.3, np.float32), method, epochs=3, output="random")
     assert marked
     assert np.isfinite(result.objective)
+
+
+TABLES = np.random.default_rng(2).standard_normal((2, 2000))
+
+
+def test_two_tables_that_look_alike_are_two():
+    """As words long constants are abbreviated; with this switch of JAX they stand in equations."""
+    tables = TABLES.copy()
+    tables[1, 0], tables[1, -1] = tables[0, 0], tables[0, -1]
+
+    def both(x):
+        return jnp.sum(jnp.asarray(tables[0]) * x), jnp.sum(jnp.asarray(tables[1]) * x)
+
+    with jax.enable_x64(True), jax._src.config.use_simplified_jaxpr_constants(True):
+        one, two = cse.merged(both)(jnp.ones(2000))
+    assert float(one) == pytest.approx(tables[0].sum())
+    assert float(two) == pytest.approx(tables[1].sum())
+
+
+@pytest.mark.parametrize("trick", ["TRICKS", "CSE", "FUSED_LOOP", "PREFETCH", "RUNS", "BRANCH"])
+def test_numbers_are_the_same_without_a_trick(trick, monkeypatch):
+    """On data beyond the cache, where all of them are at work: 21 steps agree to a few digits."""
+    data = np.random.default_rng(3).standard_normal((100_000, 6))
+    problem = mvrc.Composition(moments, variance, data)
+    one = mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=3)
+    monkeypatch.setenv(f"MVRC_{trick}", "0")
+    two = mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=3)
+    np.testing.assert_allclose(one.x, two.x, rtol=1e-10, atol=1e-12)
+    assert one.counts == two.counts

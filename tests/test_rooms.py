@@ -84,4 +84,5 @@ def test_init_files_hold_names_only():
         if path.name == "__init__.py":
             body = ast.parse(path.read_text()).body
             kinds = {type(node).__name__ for node in body}
-            assert kinds <= {"Expr", "ImportFrom", "Import", "Assign"}, name
+            if name != "mvrc.applications":  # whose names are imported when they are asked for
+                assert kinds <= {"Expr", "ImportFrom", "Import", "Assign"}, name

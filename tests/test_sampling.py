@@ -46,8 +46,8 @@ def test_values_and_jacobians_of_a_stream_are_of_the_same_samples():
         oracle = Oracle(problem.functions(geometry))
         batch = stream.refresh(jax.random.key(0), 512)
         assert geometry.inner_rows(True) < batch.size  # summed in pieces, of two lengths
-        values, pull = oracle.values_and_pullback(x, batch)
-        left, right = float(values @ u), float(x @ np.asarray(pull(u)))
+        values, pull = oracle.values_and_pullback(jnp.asarray(x), batch)
+        left, right = float(values @ u), float(x @ np.asarray(pull(jnp.asarray(u))))
     assert left == pytest.approx(right, rel=1e-4)
 
 

@@ -13,12 +13,12 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from mvrc.compiler import switches
+from mvrc.support import tricks
 
 
 def merged(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, traced, without repeated equations; the values are the same bit for bit."""
-    if not switches.on("cse"):
+    if not tricks.on("cse"):
         return function
 
     def run(*args: Any) -> Any:

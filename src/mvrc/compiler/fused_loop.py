@@ -17,7 +17,7 @@ import jaxlib
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
-from mvrc.compiler import switches
+from mvrc.support import tricks
 
 # Releases with which tests/test_compiler.py passes; the mark is private, and may mean something
 # else in any other.
@@ -60,7 +60,7 @@ _ALLOWED = _NUMBERS | _SHAPES | _SUMS | _DRAWS | _CALLS
 
 def available() -> bool:
     """Whether programs are for the CPU, by a release that was tested, and MVRC_FUSED_LOOP is on."""
-    if jax.default_backend() != "cpu" or not switches.on("fused_loop"):
+    if jax.default_backend() != "cpu" or not tricks.on("fused_loop"):
         return False
     return jaxlib.__version__ in TESTED
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from mvrc.compiler import switches
+from mvrc.support import tricks
 
 # Rows of data larger than a processor's cache are fetched before they are copied: of each row the
 # first lines, as processors fetch the next ones of a long row by themselves.
@@ -25,7 +25,7 @@ PIECE = 2**18
 def cut(data: Any, start: Any, length: int, size: int) -> Any:
     """Rows from `start` on, copied as one run of numbers: row by row takes half as long again."""
     each = jax.tree_util.tree_map
-    if not switches.on("runs"):
+    if not tricks.on("runs"):
         return each(lambda a: jax.lax.dynamic_slice_in_dim(a, start, length), data)
     # Where a number's place exceeds an index of 32 bits, rows are counted instead.
     width = each(lambda a: 1 if a.size > _INT32 else a.size // size, data)
@@ -51,7 +51,7 @@ def cut(data: Any, start: Any, length: int, size: int) -> Any:
 
 def gather(chosen: Int[Array, " size"], data: Any) -> Any:
     """Rows at some indices, all of which are in bounds."""
-    return _gathered(chosen, data) if switches.on("branch") else _take(chosen, data)
+    return _gathered(chosen, data) if tricks.on("branch") else _take(chosen, data)
 
 
 def _take(chosen: Any, data: Any) -> Any:
@@ -67,7 +67,7 @@ def _gathered(chosen: Int[Array, " size"], data: Any) -> Any:
     """
     few = jax.tree_util.tree_map(lambda a: jnp.zeros((len(chosen), *a.shape[1:]), a.dtype), data)
     leaves = jax.tree_util.tree_leaves(data)
-    large = [a for a in leaves if a.nbytes > _CACHE and switches.on("prefetch")]
+    large = [a for a in leaves if a.nbytes > _CACHE and tricks.on("prefetch")]
     touched = sum(_touched(chosen, a) for a in large)
     always = (chosen[0] >= 0) & (touched >= 0)
     return jax.lax.cond(always, lambda: _take(chosen, data), lambda: few)

@@ -17,7 +17,7 @@ from mvrc.oracle import Counts, Geometry, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import key_bits
 from mvrc.support import cache
-from mvrc.support.partition import Signature, Static, join, signature, split
+from mvrc.support.partition import Signature, Static, combine, partition, signature
 
 
 class Epoch(NamedTuple):
@@ -41,7 +41,7 @@ def first_core(
     An estimator without refreshes is started here, from its first batch.
     """
     keys = np.stack([key_bits(seed) for seed in seeds])
-    dynamic, static = split((problem, method), geometry.x.dtype)
+    dynamic, static = partition((problem, method), geometry.x.dtype)
     state = jax.device_put(method.scheme.init(x))  # here, as a scheme may look at its numbers
     if not method.estimator.refreshes:
         arguments = (dynamic, keys[0] if axis is None else keys, state)
@@ -69,7 +69,7 @@ def compile_epoch(
     Unless states are to be kept whole, an epoch changes a table in place, without a copy: the
     estimate of the state before it, and only that, is gone then.
     """
-    dynamic, static = split((problem, method), geometry.x.dtype)
+    dynamic, static = partition((problem, method), geometry.x.dtype)
     donate = method.estimator.keeps_table and not keep
     estimate, rest = core.estimator, core._replace(estimator=None)
     arguments = (dynamic, rest, estimate)
@@ -89,7 +89,7 @@ def _compile(
 
     def compiled(fused: bool) -> Any:
         def epoch(dynamic: Any, core: Core, estimate: Any) -> tuple[Core, Any]:
-            problem, method = join(dynamic, static)
+            problem, method = combine(dynamic, static)
             core = core._replace(estimator=estimate)
 
             def one(core: Core) -> tuple[Core, Any]:
@@ -118,7 +118,7 @@ def _compile_first(
     traced: list[Counts] = []
 
     def first(dynamic: Any, key: Any, state: Any) -> Core:
-        problem, method = join(dynamic, static)
+        problem, method = combine(dynamic, static)
 
         def one(key: UInt32[Array, 2]) -> Core:
             core, counts = start_core(problem, geometry, method, key, state, random)
@@ -135,7 +135,7 @@ def _first_shapes(static: Static, geometry: Geometry, random: bool, signature: S
     """Shapes and dtypes of the state that `start_core` gives."""
 
     def first(dynamic: Any, key: Any, state: Any) -> Core:
-        problem, method = join(dynamic, static)
+        problem, method = combine(dynamic, static)
         return start_core(problem, geometry, method, key, state, random)[0]
 
     return jax.eval_shape(first, *signature.specs())

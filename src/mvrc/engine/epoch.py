@@ -41,9 +41,9 @@ def run_epoch(
     if estimator.refreshes:
         oracle = Oracle(functions, refresh_batches(problem, method, keys))
         estimate = estimator.refresh(oracle, scheme.anchor(state))
-        if scheme.judges:
-            state, estimate = _judged(scheme, estimator, oracle, state, estimate)
-        if scheme.anchored:  # the refresh stands where the first step asks
+        if scheme.safeguarded:
+            state, estimate = _assessed(scheme, estimator, oracle, state, estimate)
+        if scheme.refreshes_at_query:  # the refresh stands where the first step asks
             query = scheme.query(state)
             state = scheme.advance(state, estimator.gradient(estimate), oracle)
             pick = None if picks is None else picks[0]
@@ -77,13 +77,13 @@ def run_epoch(
     return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
 
 
-def _judged(
+def _assessed(
     scheme: Scheme, estimator: Any, oracle: Oracle, state: Any, estimate: Any
 ) -> tuple[Any, Any]:
     """State and estimate after the scheme has seen Φ at the refresh."""
     inside = oracle.outer_value(estimate.inner, oracle.batch("outer"))
     objective = inside + oracle.functions.penalty(scheme.anchor(state))
-    return scheme.judge(state, estimate, estimator.gradient(estimate), objective, oracle)
+    return scheme.assess(state, estimate, estimator.gradient(estimate), objective, oracle)
 
 
 def _is_small(problem: Composition, geometry: Geometry, method: Method) -> bool:

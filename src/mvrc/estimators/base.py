@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 
@@ -31,6 +32,11 @@ class Estimator(eqx.Module):
 
     refreshes: ClassVar[bool]
     keeps_table: ClassVar[bool] = False  # a row for every sample, so neither streams nor a part
+
+    def empty(self, geometry: Geometry) -> Any:
+        """An estimate of zeros with g and ∇f in it (`inner`, `outer`), for schemes that assess and
+        go back to an earlier one; None: it has no such thing."""
+        return None
 
     @abc.abstractmethod
     def roles(self, two_level: bool) -> tuple[str, ...]:
@@ -69,6 +75,34 @@ def three_batches(oracle: Oracle) -> tuple[Batch, Batch, Batch | None]:
     a = oracle.batch("values")
     assert a is not None
     return a, oracle.batch("jacobians") or a, oracle.batch("outer")
+
+
+class Refreshed(NamedTuple):
+    """What a refresh evaluates."""
+
+    inner: Vector  # g
+    outer: Vector  # ∇f(g)
+    jacobian: Vector | None  # g'; None: matrix-free
+    gradient: Vector  # g'ᵀ∇f(g)
+
+
+def refreshed(
+    oracle: Oracle, point: Vector, jacobian: str, inside: Callable[[Vector], Vector] | None = None
+) -> Refreshed:
+    """g, ∇f(g) and their product from the oracle's batches, with the matrix g' or without it.
+
+    `inside` projects g' and ∇f where they are kept.
+    """
+    a, a_prime, b = three_batches(oracle)
+    if jacobian == "free":
+        inner, pull = oracle.values_and_pullback(point, a, a_prime)
+        outer = oracle.outer_gradient(inner, b)
+        return Refreshed(inner, outer, None, pull(outer))
+    inner, matrix = oracle.values_and_jacobian(point, a, a_prime)
+    outer = oracle.outer_gradient(inner, b)
+    if inside is not None:
+        matrix, outer = inside(matrix), inside(outer)
+    return Refreshed(inner, outer, matrix, oracle.pull(matrix, outer))
 
 
 def batch_names(two_level: bool, jacobian: str) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Float
 
-from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, three_batches
-from mvrc.oracle import Oracle, Vector
+from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, refreshed, three_batches
+from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.support import checks
 
 
@@ -53,18 +54,20 @@ class Spider(Estimator):
     def __check_init__(self) -> None:
         checks.choice("jacobian", self.jacobian, JACOBIANS)
 
+    def empty(self, geometry: Geometry) -> SpiderState:
+        d, p, dtype = geometry.x.size, geometry.y.size, geometry.x.dtype
+        matrix: Any = None
+        if self.jacobian != "free":
+            matrix = np.zeros((geometry.jacobian.rows, d), dtype)
+        x, y = (np.zeros(size, dtype) for size in (d, p))
+        zeros: Any = SpiderState  # NumPy's, as no program is needed to make them
+        return zeros(x, y, y, matrix, x)
+
     def roles(self, two_level: bool) -> tuple[str, ...]:
         return batch_names(two_level, self.jacobian)
 
     def refresh(self, oracle: Oracle, point: Vector) -> SpiderState:
-        a, a_prime, b = three_batches(oracle)
-        if self.jacobian == "free":
-            inner, pull = oracle.values_and_pullback(point, a, a_prime)
-            outer = oracle.outer_gradient(inner, b)
-            return SpiderState(point, inner, outer, None, pull(outer))
-        inner, jacobian = oracle.values_and_jacobian(point, a, a_prime)
-        outer = oracle.outer_gradient(inner, b)
-        return SpiderState(point, inner, outer, jacobian, oracle.pull(jacobian, outer))
+        return SpiderState(point, *refreshed(oracle, point, self.jacobian))
 
     def update(self, oracle: Oracle, state: SpiderState, point: Vector) -> SpiderState:
         if state.jacobian is None:

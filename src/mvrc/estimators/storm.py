@@ -8,10 +8,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, three_batches
+from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, refreshed, three_batches
 from mvrc.oracle import Oracle, Vector
 from mvrc.schedules import Power
 from mvrc.support import checks
+from mvrc.support.numerics import divide
 
 RECURSIONS = ("composed", "levels")
 
@@ -70,15 +71,8 @@ class Storm(Estimator):
         return batch_names(two_level, self.jacobian)
 
     def refresh(self, oracle: Oracle, point: Vector) -> StormState:
-        a, a_prime, b = three_batches(oracle)
-        start = jnp.int32(0)
-        if self.jacobian == "free":
-            inner, pull = oracle.values_and_pullback(point, a, a_prime)
-            outer = oracle.outer_gradient(inner, b)
-            return StormState(point, inner, outer, None, pull(outer), start)
-        inner, jacobian = oracle.values_and_jacobian(point, a, a_prime)
-        jacobian, outer = self._inside(jacobian), self._inside(oracle.outer_gradient(inner, b))
-        return StormState(point, inner, outer, jacobian, oracle.pull(jacobian, outer), start)
+        found = refreshed(oracle, point, self.jacobian, self._inside)
+        return StormState(point, *found, jnp.int32(0))
 
     def update(self, oracle: Oracle, state: StormState, point: Vector) -> StormState:
         k = state.k + 1
@@ -130,4 +124,4 @@ class Storm(Estimator):
         if self.bound is None:
             return estimate
         length = jnp.sqrt(jnp.sum(estimate**2))
-        return estimate * jnp.minimum(1, self.bound / jnp.where(length > 0, length, 1))
+        return estimate * jnp.minimum(1, divide(self.bound, length, 1.0))

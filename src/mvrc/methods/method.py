@@ -93,6 +93,7 @@ class Method(Recipe):
                     f"refresh is {self.refresh} but {type(self.estimator).__name__} keeps a row "
                     f"for every sample; leave it out."
                 )
+        scheme = self._scheme_with(estimator, geometry)
         root = root_size(problem)
         batch = Sizes(
             _small("batch_size", self.batch.values, problem.n, root),
@@ -115,12 +116,25 @@ class Method(Recipe):
             period = math.ceil(problem.n / (batch.values or problem.n))  # about one pass
         if period is None:
             raise ValueError(
-                "period must be given for an online problem (a Stream), where no n sets it; "
-                "or use MVRC.from_theory."
+                "period is required for a Stream, where no n sets it; or use MVRC.from_theory."
             )
         return dataclasses.replace(
-            self, estimator=estimator, batch=batch, refresh=refresh, period=period, notes=notes
-        )
+            self, estimator=estimator, scheme=scheme, batch=batch, refresh=refresh, period=period,
+            notes=notes,
+        )  # fmt: skip
+
+    def _scheme_with(self, estimator: Estimator, geometry: Geometry) -> Scheme:
+        """The scheme, which knows what it goes back to; or a sentence if there is no such thing."""
+        if not self.scheme.safeguarded:
+            return self.scheme
+        empty = estimator.empty(geometry)
+        if empty is None:
+            raise ValueError(
+                f"{type(self.scheme).__name__} needs an estimate that it can assess and go back to, "
+                f"and {type(estimator).__name__} has none; use Spider, or a scheme such as "
+                f"MomentumScheme."
+            )
+        return dataclasses.replace(self.scheme, empty=empty)  # type: ignore[call-arg]
 
 
 def finite(name: str, problem: Composition) -> tuple[int, int]:
@@ -150,8 +164,7 @@ def _small(name: str, size: int | None, count: int | None, root: int | None) -> 
             return 1
         if root is None:
             raise ValueError(
-                f"{name} must be given for an online problem (a Stream), where no n sets it; "
-                f"or use MVRC.from_theory."
+                f"{name} is required for a Stream, where no n sets it; or use MVRC.from_theory."
             )
         return min(root, count) if count is not None else root
     if count is not None and size > count:
@@ -163,7 +176,7 @@ def _large(name: str, size: int | None, count: int | None) -> int | None:
     """The size of a refresh; None is every sample."""
     if size is None and count is None:
         raise ValueError(
-            f"{name} must be given for an online problem (a Stream): the number of samples of a "
+            f"{name} is required for a Stream: the number of samples of a "
             f"refresh; or use MVRC.from_theory."
         )
     if size is not None and count is not None and size > count:

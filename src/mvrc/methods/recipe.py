@@ -55,7 +55,7 @@ class Start:
 
     problem: Composition
     x: Any
-    spent: list[Counts] = dataclasses.field(default_factory=list)  # what was evaluated here
+    setup_counts: list[Counts] = dataclasses.field(default_factory=list)  # what was evaluated here
     found: list[float] = dataclasses.field(default_factory=list)  # the default step, if asked for
     restarts: int = 0  # how often it was too long
 
@@ -66,7 +66,7 @@ class Start:
 
     def again(self, restarts: int) -> Start:
         """The same after so many restarts at a shorter step."""
-        return dataclasses.replace(self, spent=[], restarts=restarts)
+        return dataclasses.replace(self, setup_counts=[], restarts=restarts)
 
     def epsilon(self, given: float | str | None, step_size: float) -> float | None:
         """ε of the normalised step; "auto" is RELATIVE_EPSILON·‖𝒢_η(x0)‖, for a pass."""
@@ -75,7 +75,7 @@ class Start:
         found = measure(self.problem, self.x, step_size).gradient_mapping
         inside, outside = self.problem.everything()
         N = 1 if outside is None else outside.size
-        self.spent.append(Counts(inside.size, inside.size, N, 1))
+        self.setup_counts.append(Counts(inside.size, inside.size, N, 1))
         return RELATIVE_EPSILON * found if np.isfinite(found) and found > 0 else None
 
 
@@ -85,7 +85,7 @@ class Prepared:
 
     method: Method | None  # None: the solver
     notes: tuple[str, ...] = ()  # sentences
-    spent: Counts = dataclasses.field(default_factory=Counts)
+    setup_counts: Counts = dataclasses.field(default_factory=Counts)
     seconds: float = 0.0
     x0: Any = None  # where the run starts instead of the user's x0
     solver: Any = None  # of full passes, in the place of a method
@@ -98,7 +98,7 @@ class Recipe(eqx.Module):
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
         """The method, with an account of what was chosen and evaluated for it."""
         method = self.resolve(problem, geometry, start)
-        return Prepared(method, method.notes, add_counts(*start.spent))
+        return Prepared(method, method.notes, add_counts(*start.setup_counts))
 
     @abc.abstractmethod
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:

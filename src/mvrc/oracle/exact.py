@@ -11,9 +11,9 @@ import numpy as np
 from mvrc.oracle.functions import Geometry, Problem, Vector
 from mvrc.oracle.oracle import Oracle
 from mvrc.regularizers import Zero
-from mvrc.regularizers.base import namespace
 from mvrc.support import cache
-from mvrc.support.partition import Signature, Static, join, signature, split
+from mvrc.support.numerics import namespace
+from mvrc.support.partition import Signature, Static, combine, partition, signature
 
 # The samples are read once for all points: sixteen took four times as long as one.
 BLOCK = 16
@@ -60,7 +60,7 @@ class Measuring:
         points: str = "one",
         most: int | None = None,
     ) -> None:
-        self._numbers, static = split(problem, geometry.x.dtype)
+        self._numbers, static = partition(problem, geometry.x.dtype)
         self._step = np.asarray(step, geometry.x.dtype)
         self._fixed = static, geometry, points, most
 
@@ -134,7 +134,7 @@ def _compile(
         return objective, jnp.linalg.norm(mapping), gradient
 
     def measured(numbers: Any, x: Vector, step: Any) -> tuple[Any, Any, Any]:
-        problem = join(numbers, static)
+        problem = combine(numbers, static)
         at = lambda x: one(problem, x, step)  # noqa: E731
         if points == "one":
             return at(x)

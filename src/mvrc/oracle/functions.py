@@ -113,7 +113,7 @@ class Functions:
         structure = self.geometry.jacobian
         # With a factor of 1 what does not depend on x is gone from the difference.
         exact = isinstance(keep_jacobian, int)
-        moving = np.array(structure.moving) | (not exact)
+        moving = np.array(structure.depends_on_x) | (not exact)
         if not moving.any():
             moved = self.value_sum(new, samples) - keep * self.value_sum(old, samples)
             return moved, jnp.zeros((structure.rows, structure.d), new.dtype)

@@ -19,7 +19,7 @@ import numpy as np
 from mvrc.oracle.dependence import Dependence, TooLargeError, dependence
 from mvrc.oracle.layout import Layout
 from mvrc.support import cache
-from mvrc.support.partition import Static, join
+from mvrc.support.partition import Static, combine
 
 # Fewer rows than this are not worth a look at the pattern: each is a pass of its own.
 SPARSE_ROWS = 5
@@ -39,7 +39,7 @@ class Structure:
 
     p: int
     d: int
-    moving: tuple[bool, ...]  # which kept rows depend on x
+    depends_on_x: tuple[bool, ...]  # which kept rows depend on x
     owners: tuple[tuple[int, ...], ...] | None = None  # rows × d; None: kept as it is
     columns: tuple[int, ...] | None = None  # the forward pass of each column; None: backward passes
     empty: bytes = b""  # of forward passes shared by columns: entries that are 0, as bits
@@ -48,7 +48,7 @@ class Structure:
     @property
     def rows(self) -> int:
         """Rows that are kept."""
-        return len(self.moving)
+        return len(self.depends_on_x)
 
     @property
     def entries(self) -> int:
@@ -112,7 +112,7 @@ def dense(p: int, d: int, written: bool = False) -> Structure:
 def structure(
     static: Static, numbers: tuple[Any, ...], x: Layout, y: Layout, sample: Any, wide: bool
 ) -> Structure:
-    """The structure of g' for g = join(numbers, static), told by shapes alone.
+    """The structure of g' for g = combine(numbers, static), told by shapes alone.
 
     `numbers` and `sample` are (treedef and) shapes: a pattern read off numbers would be that of
     these numbers. `wide`, 64-bit mode, is here for the cache.
@@ -123,7 +123,7 @@ def structure(
     point = jax.ShapeDtypeStruct((x.size,), x.dtype)
 
     def tangent(point: Any, along: Any, numbers: Any, sample: Any) -> Any:
-        inner = join(numbers, static)
+        inner = combine(numbers, static)
         flat = lambda x_: y.flatten(inner(x.unflatten(x_), sample))  # noqa: E731
         return jax.jvp(flat, (point,), (along,))[1]
 

@@ -17,7 +17,7 @@ from mvrc.problem import inputs, mistakes
 from mvrc.regularizers import Regularizer, Zero
 from mvrc.sampling import SAMPLING, Source
 from mvrc.support import calls, checks, precision
-from mvrc.support.partition import split
+from mvrc.support.partition import partition
 
 
 class Composition(Problem):
@@ -226,7 +226,7 @@ class Composition(Problem):
     def _structure(self, x: Layout, y: Layout, sample: Any) -> Structure:
         if self.inner_jacobian is not None:
             return dense(y.size, x.size, written=True)
-        numbers, static = split(self.inner, x.dtype)
+        numbers, static = partition(self.inner, x.dtype)
         treedef = jax.tree_util.tree_structure(sample)
         one = (treedef, specs(sample))
         return structure(static, specs(numbers), x, y, one, precision.wide())

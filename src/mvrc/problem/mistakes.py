@@ -16,7 +16,7 @@ import numpy as np
 from mvrc.oracle.dependence import TooLargeError, first_input
 from mvrc.oracle.structure import specs
 from mvrc.support import cache, precision
-from mvrc.support.partition import Static, join, split
+from mvrc.support.partition import Static, combine, partition
 
 
 class Seen(NamedTuple):
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
     """Refuse, or warn of, what `function(*arguments)` does by mistake; arguments are shapes."""
-    numbers, static = split(function, dtype)
+    numbers, static = partition(function, dtype)
     treedef = jax.tree_util.tree_structure(arguments)
     try:
         seen = _look(static, specs(numbers), treedef, specs(arguments), precision.wide())
@@ -83,7 +83,7 @@ def _look(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -
 
     def traced() -> Any:
         def flat(numbers: Any, leaves: Any) -> Any:
-            return join(numbers, static)(*jax.tree_util.tree_unflatten(treedef, leaves))
+            return combine(numbers, static)(*jax.tree_util.tree_unflatten(treedef, leaves))
 
         return jax.make_jaxpr(flat)(given, arguments)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from mvrc.support import checks
+from mvrc.support.numerics import namespace
 
 
 class Regularizer(eqx.Module):
@@ -76,12 +76,6 @@ class Separable(Regularizer):
 
 def _size(x: Any) -> int:
     return sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-
-
-def namespace(leaf: Any, *numbers: Any) -> Any:
-    """NumPy for its own arrays, where none of the numbers is JAX's; JAX's for all others."""
-    own = isinstance(leaf, np.ndarray | np.generic)
-    return np if own and not any(isinstance(a, jax.Array) for a in numbers) else jnp
 
 
 def one_step(step: Any) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 
 from mvrc.regularizers.base import Regularizer, one_step, shapes
 from mvrc.support import checks, precision
-from mvrc.support.partition import join, split
+from mvrc.support.numerics import extrapolate, power_iteration
+from mvrc.support.partition import combine, partition
 
 _ITERATIONS = 5000  # most steps of the numeric prox
 
@@ -43,8 +44,8 @@ class LinearOperator(eqx.Module):
                 raise ValueError(f"size is {size} but the matrix has {self.size} columns.")
         with precision.follow(self.matrix):
             # By its numbers: JAX never forgets the structure of an argument, with A's functions.
-            numbers, static = split(self, np.float32)
-            norm = jax.jit(lambda numbers: _norm_squared(join(numbers, static)))(numbers)
+            numbers, static = partition(self, np.float32)
+            norm = jax.jit(lambda numbers: _norm_squared(combine(numbers, static)))(numbers)
             self.norm_squared = 1.01 * float(norm)
 
     def apply(self, x: Any) -> Any:
@@ -106,9 +107,7 @@ class Composed(Regularizer):
             u, ahead, t, k, _ = carry
             slope = step * operator.apply(operator.adjoint(ahead)) - image
             new = dual_prox(ahead - rate * slope)
-            uphill = jnp.vdot(ahead - new, new - u) > 0
-            t_new = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * t * t)) / 2)
-            ahead = new + jnp.where(uphill, 0, (t - 1) / t_new) * (new - u)
+            ahead, t_new = extrapolate(new, u, t, jnp.vdot(ahead - new, new - u))
             change = jnp.linalg.norm(new - u) / (1 + jnp.linalg.norm(new))
             return new, ahead, t_new, k + 1, change
 
@@ -154,9 +153,7 @@ def _norm_squared(operator: LinearOperator) -> Any:
     dtype = jnp.float32 if operator.matrix is None else operator.matrix.dtype
     start = jax.random.normal(jax.random.key(0), (operator.size,), dtype)
 
-    def turn(x: Any, _: Any) -> tuple[Any, Any]:
-        image = operator.adjoint(operator.apply(x))
-        length = jnp.linalg.norm(image)
-        return image / jnp.where(length > 0, length, 1), length
+    def apply(x: Any) -> Any:
+        return operator.adjoint(operator.apply(x))
 
-    return jax.lax.scan(turn, start / jnp.linalg.norm(start), None, length=200)[1][-1]
+    return power_iteration(apply, start / jnp.linalg.norm(start), 200)[1]

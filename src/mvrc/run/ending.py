@@ -11,7 +11,7 @@ from mvrc.run.measuring import Recorder
 from mvrc.run.setup import Setup
 from mvrc.run.state import Progress, Row, State, at_seed, readable
 from mvrc.run.stopping import Ends, broken_seeds
-from mvrc.schemes.judging import DECISIONS
+from mvrc.schemes.assessing import DECISIONS
 from mvrc.solvers.result import History, Result, Status
 from mvrc.solvers.solver import End
 

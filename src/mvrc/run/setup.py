@@ -85,7 +85,7 @@ class Setup:
         took = 0.0 if self.solver.draws else time.perf_counter() - start - info.compiling
         shape = () if self.axis is None else (self.axis,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
-        counts = np.array(add_counts(info.counts, self.prepared.spent), np.int64)
+        counts = np.array(add_counts(info.counts, self.prepared.setup_counts), np.int64)
         seconds = np.asarray(self.prepared.seconds + took)
         none = np.full(shape, np.inf)
         return State(core, counts, seconds, seconds, best, none, np.asarray(0))

@@ -69,7 +69,11 @@ def in_order(key: Any, place: Any, count: int) -> Any:
             left, right = right, left ^ ((mixed ^ (mixed >> 13)) & low)
         return (left << half) | right
 
-    number = jax.lax.while_loop(lambda number: number >= count, cipher, cipher(jnp.uint32(place)))
+    number = jax.lax.while_loop(
+        lambda number: jnp.any(number >= count),
+        lambda number: jnp.where(number >= count, cipher(number), number),
+        cipher(jnp.asarray(place).astype(jnp.uint32)),
+    )
     turn = indices(jax.random.fold_in(key, 2), 1, count)[0]
     return turned(number.astype(jnp.int32), turn, count)
 

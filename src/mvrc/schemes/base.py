@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from mvrc.oracle import Oracle, Vector
+from mvrc.support.numerics import divide
 
 
 @runtime_checkable
@@ -26,12 +27,12 @@ class Scheme(eqx.Module):
     """x ↦ x⁺ from v ≈ ∇F(z) at the scheme's own query point z; the state is a NamedTuple.
 
     `step_size` is the η by which gradient mappings are measured. A refresh happens at the anchor;
-    it is the first query point itself for a scheme that is `anchored`, which then saves a batch.
+    a scheme that `refreshes_at_query` has it at its first query point, and saves a batch.
     """
 
     step_size: eqx.AbstractVar[float]
-    anchored: ClassVar[bool]
-    judges: ClassVar[bool] = False  # whether `judge` is asked after every refresh
+    refreshes_at_query: ClassVar[bool]
+    safeguarded: ClassVar[bool] = False  # whether `assess` is asked after every refresh
     takes_composed: ClassVar[bool] = False  # whether r may be r(Ax), without a prox in closed form
 
     @abc.abstractmethod
@@ -46,14 +47,14 @@ class Scheme(eqx.Module):
     def anchor(self, state: Any) -> Vector:
         """The point of a refresh."""
 
-    def judge(
+    def assess(
         self, state: Any, estimate: Any, v: Vector, objective: Any, oracle: Oracle
     ) -> tuple[Any, Any]:
-        """State and estimate after a look at Φ and ∇F at the anchor, which a refresh knows."""
+        """State and estimate after an assessment of the anchor, where a refresh knows Φ and ∇F."""
         return state, estimate
 
     def log(self, state: Any) -> Any:
-        """The `Log` of a scheme that judges."""
+        """The `Log` of a safeguarded scheme."""
         return None
 
     @abc.abstractmethod
@@ -76,7 +77,7 @@ class Scheme(eqx.Module):
 class PlainScheme(Scheme):
     """A scheme without epochs of its own, refreshed at its query."""
 
-    anchored: ClassVar[bool] = True
+    refreshes_at_query: ClassVar[bool] = True
 
     def begin(self, state: Any) -> Any:
         return state
@@ -95,5 +96,5 @@ def proximal_step(x: Vector, v: Vector, step: Any, epsilon: Any, penalty: Penalt
         return moved
     direction = moved - x
     length = jnp.linalg.norm(direction)
-    theta = jnp.where(length > 0, epsilon * step / jnp.where(length > 0, length, 1), 0.5)
+    theta = divide(epsilon * step, length, 0.5)
     return x + jnp.minimum(theta, 0.5).astype(x.dtype) * direction

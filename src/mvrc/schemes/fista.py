@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from mvrc.oracle import Vector
 from mvrc.schemes.base import Penalty, PlainScheme
+from mvrc.support.numerics import extrapolate
 
 
 class FistaState(NamedTuple):
@@ -35,10 +36,8 @@ class FistaScheme(PlainScheme):
 
     def advance(self, state: FistaState, v: Vector, penalty: Penalty) -> FistaState:
         x = penalty.prox(state.y - self.step_size * v, self.step_size)
-        uphill = jnp.vdot(state.y - x, x - state.x) > 0
-        t = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * state.t**2)) / 2)
-        weight = jnp.where(uphill, 0, (state.t - 1) / t)
-        return FistaState(x, x + weight * (x - state.x), t)
+        uphill = jnp.vdot(state.y - x, x - state.x)
+        return FistaState(x, *extrapolate(x, state.x, state.t, uphill))
 
     def restarts(self) -> tuple[str, int]:
         return "never", 1

@@ -1,4 +1,4 @@
-"""The accelerated MVRC momentum, judged at every refresh and taken back when Φ rose."""
+"""The accelerated MVRC momentum, assessed at every refresh and rejected when Φ rose."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 from mvrc.oracle import Oracle, Vector
 from mvrc.sampling import Batch
-from mvrc.schemes.base import Penalty, Scheme
-from mvrc.schemes.judging import (
+from mvrc.schemes.assessing import (
     ACCEPTED,
     BROKEN,
     LONGER,
     REJECTED,
     Log,
+    assess,
     choose,
     first_log,
-    judge,
     mapping_norm,
     rounding,
 )
+from mvrc.schemes.base import Penalty, Scheme
 
 _RUN = 2  # successes in a row after which steps grow
 _PAUSE = 4  # successes more that are asked for after a failure
@@ -60,8 +60,8 @@ class GuardedScheme(Scheme):
         noisy: whether Φ at a refresh has a standard error, as from a stream.
     """
 
-    anchored: ClassVar[bool] = True
-    judges: ClassVar[bool] = True
+    refreshes_at_query: ClassVar[bool] = True
+    safeguarded: ClassVar[bool] = True
 
     step_size: float
     cap: int = eqx.field(static=True, default=16)
@@ -82,7 +82,7 @@ class GuardedScheme(Scheme):
         alpha = self._alpha(state)
         return (1 - alpha) * state.y + alpha * state.x
 
-    def judge(
+    def assess(
         self, state: GuardedState, estimate: Any, v: Vector, objective: Any, oracle: Oracle
     ) -> tuple[GuardedState, Any]:
         log, point = state.log, state.x
@@ -92,16 +92,16 @@ class GuardedScheme(Scheme):
         # Far away Φ is noisy, too: what explains a rise is not more than the noise at a good point.
         error = jnp.where(known, jnp.minimum(error, 2 * state.noise), error)
         noise = rounding(objective, estimate) + 2 * jnp.sqrt(error**2 + state.noise**2)
-        verdict = judge(objective, mapping, log, noise, v)
-        accept, moved = verdict.accept, verdict.moved
+        assessed = assess(objective, mapping, log, noise, v)
+        accept, moved = assessed.accept, assessed.moved
         if self.noisy:  # a rise within the noise is none, and the point has moved on
-            level = verdict.finite & (objective <= log.objective + noise)
+            level = assessed.finite & (objective <= log.objective + noise)
             accept, moved = accept | level, accept & (objective < log.objective - noise)
         run = jnp.where(accept, state.run + moved, -_PAUSE)
         grow = accept & known & (run >= _RUN)
-        factor = jnp.where(accept, 1, jnp.where(verdict.finite, 0.5, 0.25))
+        factor = jnp.where(accept, 1, jnp.where(assessed.finite, 0.5, 0.25))
         step = log.step * jnp.where(grow, _GROWTH, factor).astype(point.dtype)
-        decision = jnp.where(verdict.finite, REJECTED, BROKEN)
+        decision = jnp.where(assessed.finite, REJECTED, BROKEN)
         decision = jnp.where(accept, jnp.where(grow, LONGER, ACCEPTED), decision)
         tiny = 4 * jnp.finfo(point.dtype).eps * jnp.linalg.norm(state.good)
         close = jnp.linalg.norm(point - state.good) <= tiny
@@ -110,7 +110,7 @@ class GuardedScheme(Scheme):
         good = jnp.where(accept, point, state.good)
         estimate = choose(accept, estimate, state.estimate)
         mapping = jnp.where(accept, mapping, log.mapping)
-        kept = jnp.where(verdict.accept, objective, log.objective)
+        kept = jnp.where(assessed.accept, objective, log.objective)
         if self.noisy:  # a low value may be luck: what is level is averaged, not the lowest kept
             kept = jnp.where(accept & ~moved & known, (log.objective + objective) / 2, kept)
             kept = jnp.where(accept | ~known, kept, kept + noise / 4)
@@ -121,7 +121,7 @@ class GuardedScheme(Scheme):
             step=step,
             stalled=jnp.where(moved | ~known, 0, waiting).astype(jnp.int32),
         )
-        noise = jnp.where(verdict.accept, error, state.noise)
+        noise = jnp.where(assessed.accept, error, state.noise)
         run = jnp.where(grow, 0, run).astype(jnp.int32)
         return GuardedState(good, good, jnp.int32(0), good, estimate, noise, run, log), estimate
 

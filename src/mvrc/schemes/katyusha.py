@@ -34,7 +34,7 @@ class KatyushaScheme(Scheme):
         theta: growth θ of the weights within an epoch.
     """
 
-    anchored: ClassVar[bool] = False
+    refreshes_at_query: ClassVar[bool] = False
 
     step_size: float
     theta: float

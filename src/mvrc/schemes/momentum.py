@@ -33,7 +33,7 @@ class MomentumScheme(Scheme):
         epsilon: ε of the normalised step, or None.
     """
 
-    anchored: ClassVar[bool] = True
+    refreshes_at_query: ClassVar[bool] = True
 
     step_size: float
     momentum: MomentumSchedule

@@ -1,4 +1,4 @@
-"""Auto: everything chosen from the problem, every refresh judged, nothing to tune."""
+"""Auto: everything chosen from the problem, every step assessed, nothing to tune."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mvrc.estimators import Spider, chosen
-from mvrc.estimators.spider import SpiderState
 from mvrc.methods import Method
 from mvrc.methods.recipe import About, NamedRecipe, Prepared, Start, recipe, word
 from mvrc.methods.spider_admm import SpiderADMM
@@ -100,11 +99,12 @@ class Auto(NamedRecipe):
             )
             method = SpiderADMM().resolve(problem, geometry, start)
             return Prepared(method, (*notes, *method.notes))
-        bend, rows = smoothness(problem, geometry, geometry.x.flatten(x0))
+        curvature, rows = smoothness(problem, geometry, geometry.x.flatten(x0))
         notes.append(
-            f"The curvature of F at x0 is about {bend:.3g}, by power iteration on {rows:,} samples."
+            f"The curvature of F at x0 is about {curvature:.3g}, by power iteration on {rows:,} "
+            f"samples."
         )
-        method = _momentum(problem, geometry, bend, work_of(problem, geometry), notes)
+        method = _momentum(problem, geometry, curvature, work_of(problem, geometry), notes)
         method = method.resolve(problem, geometry, start)
         spent = Counts(inner_values=rows, inner_jacobians=rows)
         second = None
@@ -127,30 +127,30 @@ class Auto(NamedRecipe):
             return (
                 "momentum",
                 "Samples come from a stream, so there are no full passes: momentum steps on small "
-                "batches between large ones, judged by their standard error.",
+                "batches between large ones, assessed by their standard error.",
                 None,
             )
         asked = f"{self.steps.capitalize()} steps were asked for."
         if self.steps in ("secant", "momentum"):
             return self.steps, asked, None
-        looked = curvature_sample(problem, geometry)
+        sample = curvature_sample(problem, geometry)
         if self.steps == "newton":
-            if isinstance(looked, str):
+            if isinstance(sample, str):
                 raise ValueError(
-                    f"steps is 'newton', but {looked}; it may be 'auto', 'secant' or 'momentum'."
+                    f"steps is 'newton', but {sample}; it may be 'auto', 'secant' or 'momentum'."
                 )
-            return "newton", asked, looked
-        if isinstance(looked, CurvatureSample):
+            return "newton", asked, sample
+        if isinstance(sample, CurvatureSample):
             part = (
-                "from all samples" if looked.rows == n else f"at first from {looked.rows:,} samples"
+                "from all samples" if sample.rows == n else f"at first from {sample.rows:,} samples"
             )
             return (
                 "newton",
                 f"With d = {d} unknowns the curvature of F can be measured ({part}): proximal "
                 f"Newton steps, each one full pass.",
-                looked,
+                sample,
             )
-        because = looked[0].upper() + looked[1:]
+        because = sample[0].upper() + sample[1:]
         if n >= EXPENSIVE:
             return (
                 "momentum",
@@ -167,7 +167,7 @@ class Auto(NamedRecipe):
 
 
 def _momentum(
-    problem: Composition, geometry: Geometry, bend: float, work: float, notes: list[str]
+    problem: Composition, geometry: Geometry, curvature: float, work: float, notes: list[str]
 ) -> Method:
     n, N = problem.n, problem.N
     finite = n is not None and N is not None
@@ -185,26 +185,14 @@ def _momentum(
         ONLINE["refresh"] if n is None else None, None, ONLINE["refresh"] if N is None else None
     )
     notes.append(
-        f"A sample costs about {work:,.0f} floating-point operations, so a step looks at {batch} "
+        f"A sample costs about {work:,.0f} floating-point operations, so a step evaluates {batch} "
         f"samples and {period} steps are made from a refresh{between} to the next; the first step "
-        f"size is {1 / (2 * bend):.3g}."
+        f"size is {1 / (2 * curvature):.3g}."
     )
     estimator, free = chosen(Spider(), geometry)
     notes.extend(free)
-    empty = _empty(geometry, matrix=not free)
-    scheme = GuardedScheme(1 / (2 * bend), noisy=not finite, empty=empty)
+    scheme = GuardedScheme(1 / (2 * curvature), noisy=not finite)
     return Method(estimator, scheme, Sizes(batch, None, outer), refresh, period, "auto")
-
-
-def _empty(geometry: Geometry, matrix: bool) -> SpiderState:
-    """An estimate of zeros."""
-    d, p, dtype = geometry.x.size, geometry.y.size, geometry.x.dtype
-
-    def zeros(*shape: int) -> Any:
-        return np.zeros(shape, dtype)
-
-    kept = zeros(geometry.jacobian.rows, d) if matrix else None
-    return SpiderState(zeros(d), zeros(p), zeros(p), kept, zeros(d))
 
 
 def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:

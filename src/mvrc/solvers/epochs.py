@@ -11,7 +11,7 @@ from mvrc.engine import Core, Epoch, compile_epoch, first_core
 from mvrc.methods import Method
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
-from mvrc.schemes.judging import NOISY_PATIENCE, PATIENCE
+from mvrc.schemes.assessing import NOISY_PATIENCE, PATIENCE
 from mvrc.solvers.result import Status
 from mvrc.solvers.solver import CoreSolver, End, Info
 
@@ -35,7 +35,7 @@ class EpochSolver(CoreSolver):
         self.seeds, self.axis, self.random, self.keep = seeds, axis, random, keep
         self.notes = method.notes
         self.step_size = float(method.scheme.step_size)
-        self.safeguarded = method.scheme.judges
+        self.safeguarded = method.scheme.safeguarded
         self._exact = self.safeguarded and problem.n is not None and problem.N is not None
         self._epoch: Epoch | None = None
 

@@ -19,7 +19,7 @@ import numpy as np
 from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.oracle.exact import gradient_mapping
 from mvrc.problem import Composition
-from mvrc.schemes.judging import ACCEPTED, BROKEN, LONGER, REJECTED
+from mvrc.schemes.assessing import ACCEPTED, BROKEN, LONGER, REJECTED
 from mvrc.solvers.full_state import (
     CONVERGED,
     GOING,
@@ -333,17 +333,17 @@ class FullPassSolver(CoreSolver):
                                            np.finfo(self.dtype).max))  # fmt: skip
 
     def trial_at(
-        self, state: FullPassState, u: np.ndarray, D: np.ndarray, bend: float, delta: float,
+        self, state: FullPassState, u: np.ndarray, D: np.ndarray, curvature: float, delta: float,
         damped: bool,
     ) -> Trial:  # fmt: skip
-        """The trial u, in x's precision; `bend` is sᵀBs for the step s to it."""
+        """The trial u, in x's precision; `curvature` is sᵀBs for the step s to it."""
         point = u.astype(self.dtype).astype(np.float64)
         s = point - state.x
         length = float(np.linalg.norm(D * s))
         slope = float(state.gradient @ s)
         slope += self.penalty.value(point) - self.penalty.value(state.x)
-        share = bend / (bend + delta * length**2) if bend > 0 and delta > 0 else 1.0
-        return Trial(point, -(slope + 0.5 * bend), slope, length, damped, share)
+        share = curvature / (curvature + delta * length**2) if curvature > 0 and delta > 0 else 1.0
+        return Trial(point, -(slope + 0.5 * curvature), slope, length, damped, share)
 
     # What a run wants to know.
 

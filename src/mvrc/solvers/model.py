@@ -9,6 +9,7 @@ import numpy as np
 
 from mvrc.solvers.penalty import Penalty
 from mvrc.solvers.trust_region import boundary
+from mvrc.support.numerics import extrapolate
 
 STEPS = 500  # most prox of one model problem
 NEWTON = 10  # semismooth Newton steps, and steps of FISTA, in turns
@@ -148,10 +149,9 @@ def minimise(
         for _ in range(NEWTON):
             new = forward(ahead)
             made += 1
-            uphill = float((D * (ahead - new)) @ (D * (new - u))) > 0
-            after = 1.0 if uphill else (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-            ahead = new + (0.0 if uphill else (momentum - 1) / after) * (new - u)
-            u, momentum = new, after
+            uphill = float((D * (ahead - new)) @ (D * (new - u)))
+            ahead, momentum = extrapolate(new, u, momentum, uphill)
+            u = new
         if matrix is not None:
             u, more = semismooth(matrix, g, x, penalty, D, t, u)
             made += more

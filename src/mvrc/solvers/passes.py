@@ -12,7 +12,7 @@ import numpy as np
 from mvrc.oracle import Counts, Geometry, Oracle, Vector, curvature
 from mvrc.problem import Composition
 from mvrc.support import cache
-from mvrc.support.partition import Signature, Static, join, signature, split
+from mvrc.support.partition import Signature, Static, combine, partition, signature
 
 SIZES = 4096  # samples from which E|g| is taken, spread over all
 
@@ -56,7 +56,7 @@ class Passes:
         self.problem, self.geometry = problem, geometry
         self.dtype = geometry.x.dtype
         self.compiling = 0.0  # seconds
-        self._numbers, self._static = split(problem, self.dtype)
+        self._numbers, self._static = partition(problem, self.dtype)
         self._last: tuple[bytes, Evaluation] | None = None
 
     def compile(self) -> None:
@@ -153,7 +153,7 @@ def _compiled(
     """A program for such arguments, and a list that is empty once it has been asked for."""
 
     def run(numbers: Any, *arguments: Any) -> Any:
-        problem = join(numbers, static)
+        problem = combine(numbers, static)
         return program(Oracle(problem.functions(geometry)), problem, *sizes, *arguments)
 
     return jax.jit(run).lower(*given.specs()).compile(), [True]

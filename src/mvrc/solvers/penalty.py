@@ -12,7 +12,7 @@ import numpy as np
 from mvrc.oracle import Layout
 from mvrc.regularizers import Regularizer, Zero
 from mvrc.support import cache
-from mvrc.support.partition import Static, join, split
+from mvrc.support.partition import Static, combine, partition
 
 
 class Penalty:
@@ -32,7 +32,7 @@ class Penalty:
         zeros = layout.unflatten(np.zeros(layout.size, layout.dtype))
         self._labels = np.asarray(regularizer.groups(zeros))
         self.separable = len(np.unique(self._labels)) == layout.size
-        self._numbers, self._static = split(regularizer, layout.dtype)
+        self._numbers, self._static = partition(regularizer, layout.dtype)
         self._native = self.zero or regularizer.numpy
         self._plain = isinstance(zeros, np.ndarray) and zeros.ndim == 1
         ends = np.cumsum([0, *(math.prod(shape) for shape in layout.shapes)])
@@ -103,13 +103,13 @@ class Penalty:
 
 @cache.program
 def _value(static: Static, layout: Layout) -> Any:
-    return lambda numbers, x: join(numbers, static).value(layout.unflatten(x))
+    return lambda numbers, x: combine(numbers, static).value(layout.unflatten(x))
 
 
 @cache.program
 def _prox(static: Static, layout: Layout) -> Any:
     def run(numbers: Any, w: Any, step: Any) -> Any:
-        regularizer = join(numbers, static)
+        regularizer = combine(numbers, static)
         return layout.flatten(regularizer.prox(layout.unflatten(w), layout.unflatten(step)))
 
     return run

@@ -31,10 +31,10 @@ def conjugate_gradients(
         if not rz > share * begin:
             return Truncated(s, predicted, True, True, k)
         image = product(p)
-        bend = float(p @ image)
-        if not bend > len(g) * eps * float((D * p) @ (D * p)):
+        curvature = float(p @ image)
+        if not curvature > len(g) * eps * float((D * p) @ (D * p)):
             return Truncated(s if k else p, max(predicted, rz), False, False, k + 1)
-        a = rz / bend
+        a = rz / curvature
         s, residual = s + a * p, residual - a * image
         predicted += 0.5 * a * rz
         z = solve(residual)

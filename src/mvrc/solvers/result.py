@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from mvrc.oracle import Counts
-from mvrc.schemes.judging import BROKEN, DECISIONS, LONGER, REJECTED
+from mvrc.schemes.assessing import BROKEN, DECISIONS, LONGER, REJECTED
 from mvrc.support import checks
 
 COLUMNS = (
@@ -30,13 +30,13 @@ class Status(enum.Enum):
     PLATEAU = "The objective is flat here."
     STALLED = "No step makes progress any more."
     UNBOUNDED = "The objective falls without bound."
-    EPOCHS = "The number of epochs asked for was made."
-    SAMPLES = "The number of samples allowed was reached."
-    SECONDS = "The time allowed was used up."
+    EPOCHS = "Reached the epoch limit."
+    SAMPLES = "Reached the sample limit."
+    SECONDS = "Reached the time limit."
     CALLBACK = "The callback asked to stop."
     STOPPED = "The caller made no further step."
     INTERRUPTED = "The run was interrupted from the keyboard."
-    DIVERGED = "The run diverged: its values left all bounds."
+    DIVERGED = "The iterates diverged."
 
 
 class History:

@@ -13,6 +13,7 @@ from mvrc.solvers.full_state import Assessment, FullPassState, Trial
 from mvrc.solvers.model import Spectrum, minimise, secant_spectrum
 from mvrc.solvers.products import conjugate_gradients, equilibrate
 from mvrc.solvers.trust_region import damp
+from mvrc.support.numerics import power_step
 
 MEMORY = 10  # pairs that are kept (Liu & Nocedal 1989 advise 3 to 20)
 PRODUCTS = 50  # most products with ∇²F before CONVERGED is said; else more steps are made
@@ -32,7 +33,7 @@ class Secants(NamedTuple):
     age: Any  # points accepted since; −1: never measured
     rejected: Any  # whether a trial was rejected since
     forced: Any  # a truncated Newton step that is to be tried; zeros: none
-    bend: Any  # its curvature sᵀ∇²F s
+    curvature: Any  # its curvature sᵀ∇²F s
 
 
 class SecantSolver(FullPassSolver):
@@ -62,7 +63,7 @@ class SecantSolver(FullPassSolver):
     def learn(
         self, state: FullPassState, s: np.ndarray, y: np.ndarray, accepted: bool, ratio: float
     ) -> Secants:
-        model = state.model._replace(forced=np.zeros_like(s), bend=0.0)
+        model = state.model._replace(forced=np.zeros_like(s), curvature=0.0)
         model = model._replace(age=model.age + accepted, rejected=model.rejected or not accepted)
         D = self.metric(state.squares)
         lengths = float(np.linalg.norm(D * s)) * float(np.linalg.norm(y / D))
@@ -159,20 +160,18 @@ class SecantSolver(FullPassSolver):
             diagonal = equilibrate(product, len(state.x), state.model.diagonal)
             state = state._replace(model=state.model._replace(diagonal=diagonal))
         else:
-            bend = float(checked.step @ product(checked.step))
-            forced = state.model._replace(forced=checked.step, bend=bend)
+            curvature = float(checked.step @ product(checked.step))
+            forced = state.model._replace(forced=checked.step, curvature=curvature)
             state = state._replace(model=forced)
         return state, checked, False
 
     def _largest(self, state: FullPassState, D: np.ndarray) -> float:
         """The largest eigenvalue of D⁻¹∇²F D⁻¹, by a few steps of power iteration."""
-        v, size = state.gradient / D, 0.0
+        unit, _ = power_step(state.gradient / D, np.zeros_like(D))
+        size = 0.0
         for _ in range(6):
-            length = float(np.linalg.norm(v))
-            if not length > 0:
-                break
-            v = self._hessian(state, v / length / D) / D
-            size = max(size, float(np.linalg.norm(v)))
+            unit, length = power_step(self._hessian(state, unit / D) / D, unit)
+            size = max(size, float(length))
         return max(size, self._model(state, D).largest, np.finfo(float).tiny)
 
     def propose(self, state: FullPassState, D: np.ndarray, found: Assessment) -> Trial:
@@ -183,7 +182,7 @@ class SecantSolver(FullPassSolver):
             u = x + share * model.forced
             if not self.penalty.zero:
                 u = self.penalty.prox(u, 1e-300 * np.ones_like(u))
-            return self.trial_at(state, u, D, share**2 * model.bend, 0.0, length > radius)
+            return self.trial_at(state, u, D, share**2 * model.curvature, 0.0, length > radius)
         spectrum = self._model(state, D)
         if self.penalty.zero:
             s, delta = found.step, 0.0
@@ -203,8 +202,8 @@ class SecantSolver(FullPassSolver):
                 slope = float(np.linalg.norm(state.gradient / D))
                 u, delta = damp(at, lambda u: float(np.linalg.norm(D * (u - x))), u, radius, slope)
         s = u - x
-        bend = float(s @ self._operator(spectrum, D)(s))
-        return self.trial_at(state, u, D, bend, delta, delta > 0)
+        curvature = float(s @ self._operator(spectrum, D)(s))
+        return self.trial_at(state, u, D, curvature, delta, delta > 0)
 
     def _minimise(
         self, state: FullPassState, apply: Any, top: float, D: np.ndarray, start: np.ndarray,

@@ -13,7 +13,7 @@ import numpy as np
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
 from mvrc.solvers.passes import CurvatureSample, Passes
-from mvrc.support.partition import split
+from mvrc.support.partition import partition
 
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
 FIRST_PASSES = 4  # that a first measurement may take, a column counting as a Jacobian
@@ -29,7 +29,7 @@ def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any
 
     @functools.wraps(function)
     def remembered(problem: Composition, geometry: Geometry) -> Any:
-        numbers, static = split(problem, geometry.x.dtype)
+        numbers, static = partition(problem, geometry.x.dtype)
         key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
         if key not in known:
             if len(known) > 64:

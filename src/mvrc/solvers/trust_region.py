@@ -45,10 +45,10 @@ class TrustRegion:
         if not np.isfinite(actual):
             return self.least * shrinking
         if ratio < self.poor:
-            bend = -actual - slope
+            curvature = -actual - slope
             factor = self.most
-            if actual < 0 and bend > 0:
-                factor = float(np.clip(-slope / (2 * bend), self.least, self.most))
+            if actual < 0 and curvature > 0:
+                factor = float(np.clip(-slope / (2 * curvature), self.least, self.most))
             return factor * shrinking
         if ratio >= self.good or not damped:
             first = not rejected_before and abs(ratio - 1) <= self.close

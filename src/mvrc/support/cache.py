@@ -35,8 +35,8 @@ _kept: dict[Any, tuple[Any, list[Any]]] = {}  # values and whom they watch, the 
 def remember(function: F) -> F:
     """Do not compute `function(*key)` twice: the last `LIMIT` values of all functions are kept.
 
-    Keys are hashable and have a problem as the `Static` of `split`, which holds functions weakly:
-    with one of them a value goes at once. The value must not hold them either, so a closure in it
+    Keys are hashable and have a problem as the `Static` of `partition`, which holds functions
+    weakly: with one of them a value goes at once. The value must not hold them either, so a closure in it
     has the `Static` and joins it when it is called.
     """
 

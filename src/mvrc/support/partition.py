@@ -24,7 +24,7 @@ class Static:
     rest: tuple[Any, ...]  # leaves that are not numbers, by `weakly`; None where a number was
 
 
-def split(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
+def partition(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
     """Arrays as they are, Python floats as arrays of `dtype`, and everything else."""
     leaves, treedef = jax.tree_util.tree_flatten(tree)
     numbers = [_number(leaf, dtype) for leaf in leaves]
@@ -35,8 +35,8 @@ def split(tree: Any, dtype: Any) -> tuple[list[Any], Static]:
     return [number for number in numbers if number is not None], Static(treedef, rest)
 
 
-def join(numbers: list[Any], static: Static) -> Any:
-    """The inverse of `split`."""
+def combine(numbers: list[Any], static: Static) -> Any:
+    """The inverse of `partition`."""
     remaining = iter(numbers)
     leaves = [next(remaining) if leaf is None else strongly(leaf) for leaf in static.rest]
     return jax.tree_util.tree_unflatten(static.treedef, leaves)
@@ -77,7 +77,7 @@ def strongly(leaf: Any) -> Any:
         return leaf
     found = leaf()
     if found is None:
-        raise ReferenceError("a problem was split, and is gone before it was joined again.")
+        raise ReferenceError("a problem was partition, and is gone before it was joined again.")
     return found
 
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from mvrc.support import tricks
+
 
 class Needed(NamedTuple):
     """A setting that the library's own code needs."""
@@ -85,12 +87,12 @@ def users_checks(function: Any) -> Iterator[None]:
 
 def traced_with() -> tuple[Any, ...]:
     """What a program that is kept depends on, besides its arguments; hashable."""
-    return tuple(getattr(jax.config, name) for name in _TRACED_WITH)
+    return (*(getattr(jax.config, name) for name in _TRACED_WITH), tricks.state())
 
 
 def default_device() -> Any:
     """Where JAX computes if nothing else says so."""
-    chosen = dict(zip(_TRACED_WITH, traced_with(), strict=True))["jax_default_device"]
+    chosen = getattr(jax.config, "jax_default_device")  # noqa: B009  (has a type late only)
     if chosen is None:
         return jax.local_devices()[0]
     return jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen

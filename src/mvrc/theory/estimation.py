@@ -13,7 +13,8 @@ from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import key_bits
 from mvrc.support import cache, checks
-from mvrc.support.partition import Static, join, split
+from mvrc.support.numerics import divide, power_iteration
+from mvrc.support.partition import Static, combine, partition
 from mvrc.theory.constants import Constants
 
 _ROWS = 2048  # samples used for the smoothness
@@ -37,8 +38,8 @@ def default_step_size(problem: Composition, x: Any) -> float:
     with problem.precision(x):
         geometry = problem.geometry(x)
         rows = min(_ROWS, geometry.inner_rows(False))
-        bend = _smoothest(problem, geometry, geometry.x.flatten(x), rows, 3, _PATH)
-    return 1 / (4 * bend) if np.isfinite(bend) and bend > 0 else 1.0
+        L = _smoothest(problem, geometry, geometry.x.flatten(x), rows, 3, _PATH)
+    return 1 / (4 * L) if np.isfinite(L) and L > 0 else 1.0
 
 
 def smoothness(problem: Composition, geometry: Geometry, x: Vector) -> tuple[float, int]:
@@ -46,9 +47,9 @@ def smoothness(problem: Composition, geometry: Geometry, x: Vector) -> tuple[flo
     rows = min(_FEW, geometry.inner_rows(False))
     if problem.n is not None:
         rows = min(rows, max(problem.n // 8, min(problem.n, 32)))
-    bend = _smoothest(problem, geometry, x, rows, 0, 0)
-    if np.isfinite(bend) and bend > 0:
-        return bend, rows
+    L = _smoothest(problem, geometry, x, rows, 0, 0)
+    if np.isfinite(L) and L > 0:
+        return L, rows
     return 1 / (4 * default_step_size(problem, geometry.x.unflatten(x))), rows
 
 
@@ -59,7 +60,7 @@ def _smoothness(
     """The largest curvature at x, at some random points nearby, and along a path from x."""
 
     def largest(numbers: Any, x: Vector) -> Any:
-        return _largest_curvature(join(numbers, static), geometry, x, rows, nearby, path, exact)
+        return _largest_curvature(combine(numbers, static), geometry, x, rows, nearby, path, exact)
 
     return largest
 
@@ -84,15 +85,10 @@ def _largest_curvature(
 
         return _linearized(gradient, point, exact)
 
-    def largest(bend: Callable[[Vector], Vector], unit: Vector, turns: int) -> tuple[Vector, Any]:
-        def turn(unit: Vector, _: Any) -> tuple[Vector, Any]:
-            image = bend(unit)
-            length = jnp.linalg.norm(image)
-            turned = image / jnp.where(length > 0, length, 1)
-            return jnp.where(length > 0, turned, unit), length
-
-        unit, lengths = jax.lax.scan(turn, unit, None, length=turns)
-        return unit, lengths[-1]
+    def largest(
+        product: Callable[[Vector], Vector], unit: Vector, turns: int
+    ) -> tuple[Vector, Any]:
+        return power_iteration(product, unit, turns)
 
     def curvature(point: Vector) -> Any:
         return largest(linearized(point, 0)[1], _direction(x), _TURNS)[1]
@@ -109,10 +105,10 @@ def _largest_curvature(
 
     def step(carry: Any, i: Any) -> tuple[Any, None]:
         point, unit, most = carry
-        slope, bend = linearized(point, i)
-        unit, length = largest(bend, unit, _TURNS // 2)
+        slope, product = linearized(point, i)
+        unit, length = largest(product, unit, _TURNS // 2)
         most = jnp.maximum(most, jnp.where(jnp.isfinite(length), length, 0))
-        eta = 1 / jnp.where(most > 0, most, 1)
+        eta = divide(jnp.ones_like(most), most, 1.0)
         moved = geometry.x.unflatten(point - eta * slope)
         moved = geometry.x.flatten(problem.regularizer.prox(moved, eta))
         fine = jnp.all(jnp.isfinite(moved)) & jnp.all(jnp.isfinite(unit))
@@ -132,7 +128,7 @@ def _smoothest(
     problem: Composition, geometry: Geometry, x: Vector, rows: int, nearby: int, path: int
 ) -> float:
     """`_smoothness`, by differences of gradients where a derivative rule is the user's own."""
-    numbers, static = split(problem, geometry.x.dtype)
+    numbers, static = partition(problem, geometry.x.dtype)
     try:
         return float(_smoothness(static, geometry, rows, nearby, path, True)(numbers, x))
     except TypeError:  # a custom_vjp that cannot be differentiated again, found when lowered
@@ -225,15 +221,15 @@ def _bounds(
         values = oracle.functions.values(point, inner)
         return values, jax.vmap(jax.jacfwd(oracle.functions.value), (None, 0))(point, inner)
 
-    def look(i: Any) -> tuple[Any, ...]:
+    def observe(i: Any) -> tuple[Any, ...]:
         here, there = points[i], points[(i + 1) % _POINTS]
         (value, jacobian), (other_value, other) = at(here), at(there)
         slope = jnp.max(_spectral(jacobian))
-        bend = jnp.max(_frobenius(jacobian - other)) / jnp.linalg.norm(here - there)
+        change = jnp.max(_frobenius(jacobian - other)) / jnp.linalg.norm(here - there)
         spread = _variance(value), _variance(jacobian.reshape(batch.size, -1))
-        return slope, bend, *spread, jnp.mean(value, 0), jnp.mean(other_value, 0)
+        return slope, change, *spread, jnp.mean(value, 0), jnp.mean(other_value, 0)
 
-    slope, bend, noise, noise_jacobian, y, y_other = jax.lax.map(look, jnp.arange(_POINTS))
+    slope, change, noise, noise_jacobian, y, y_other = jax.lax.map(observe, jnp.arange(_POINTS))
     outer_gradients = _outer_gradients(problem, oracle, samples, keys[3])
     gradients, others = jax.vmap(outer_gradients)(y), jax.vmap(outer_gradients)(y_other)
     apart = jnp.linalg.norm(y - y_other, axis=-1)
@@ -242,7 +238,7 @@ def _bounds(
         l_f=jnp.max(jnp.linalg.norm(gradients, axis=-1)),
         L_f=jnp.max(turned / jnp.where(apart > 0, apart, jnp.inf)),
         l_g=jnp.max(slope),
-        L_g=jnp.max(bend),
+        L_g=jnp.max(change),
         sigma_g=jnp.sqrt(jnp.max(noise)),
         sigma_dg=jnp.sqrt(jnp.max(noise_jacobian)),
         sigma_df=jnp.sqrt(jnp.max(jax.vmap(_variance)(gradients))),

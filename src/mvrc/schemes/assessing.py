@@ -1,4 +1,4 @@
-"""Judging a refresh, where Φ and ∇F are known: was it progress, did it move?
+"""Assessing a refresh, where Φ and ∇F are known: was it progress, did it move?
 
 For the guarded momentum, which keeps the last good point and goes back to it.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from mvrc.oracle import Oracle, Vector
 
-PATIENCE = 3  # judged points in a row without measurable progress before a run gives up
+PATIENCE = 3  # assessed points in a row without measurable progress before a run gives up
 NOISY_PATIENCE = 10  # the same where Φ is an estimate
 
 
@@ -35,11 +35,11 @@ class Log(NamedTuple):
     objective: Any  # Φ
     mapping: Any  # ‖𝒢_η‖
     step: Any  # length of a step: η times a factor
-    stalled: Any  # judged points in a row without measurable progress
+    stalled: Any  # assessed points in a row without measurable progress
 
 
 def first_log(like: Vector, step: Any) -> Log:
-    """Before anything is judged."""
+    """Before anything is assessed."""
     none, infinite = np.int32(0), np.asarray(np.inf, like.dtype)
     return Log(none, infinite, infinite, np.asarray(step, like.dtype), none)
 
@@ -56,7 +56,7 @@ def mapping_norm(point: Vector, v: Vector, step: Any, oracle: Oracle) -> Any:
     return jnp.linalg.norm(point - oracle.prox(point - step * v, step)) / step
 
 
-class Verdict(NamedTuple):
+class Assessed(NamedTuple):
     """On a trial point against the good one."""
 
     accept: Any
@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
     moved: Any  # whether progress could be measured
 
 
-def judge(objective: Any, mapping: Any, good: Log, noise: Any, v: Vector) -> Verdict:
+def assess(objective: Any, mapping: Any, good: Log, noise: Any, v: Vector) -> Assessed:
     """A fall of Φ beyond the noise is progress; within it the gradient mapping decides."""
     finite = jnp.isfinite(objective) & jnp.all(jnp.isfinite(v)) & jnp.isfinite(mapping)
     fell = objective < good.objective - noise
@@ -72,7 +72,7 @@ def judge(objective: Any, mapping: Any, good: Log, noise: Any, v: Vector) -> Ver
     first = ~jnp.isfinite(good.objective)
     accept = finite & (fell | first | (level & (mapping < good.mapping)))
     moved = accept & (fell | first | (mapping < 0.9 * good.mapping))
-    return Verdict(accept, finite, moved)
+    return Assessed(accept, finite, moved)
 
 
 def choose(flag: Any, yes: Any, no: Any) -> Any:

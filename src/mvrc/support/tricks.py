@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-TRICKS = ("cse", "fused_loop", "prefetch", "runs", "branch")  # README.md says what each does
+TRICKS = ("cse", "fused_loop", "prefetch", "runs", "branch")  # compiler/README.md: what each does
 
 
 def on(trick: str) -> bool:

@@ -183,7 +183,7 @@ def runs(wanted: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 def markdown(found: dict[str, dict[str, Any]]) -> str:
     lines = [
-        "| problem, dtype, steps | status | objective | seconds | passes | Jacobians | L-BFGS gains |",
+        "| problem, dtype, steps | status | Φ | seconds | passes | Jacobians | L-BFGS gains |",
         "|---|---|---|---|---|---|---|",
     ]
     for key, row in found.items():

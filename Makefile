@@ -34,8 +34,10 @@ bench-full: .venv/.bench  ## the same over all sizes, in half an hour
 bench-auto: .venv/.bench  ## Auto against tuned methods and other solvers, in an hour
 	$(BIN)/python -m benchmarks.auto
 	$(BIN)/python -m benchmarks.solvers
+	$(BIN)/python -m benchmarks.held_out
 	$(BIN)/python -m benchmarks.comparison
 	$(BIN)/python -m benchmarks.nist
+	$(BIN)/python -m benchmarks.networks
 
 fuzz: .venv/.test  ## a thousand random problems, with fresh seeds
 	$(BIN)/python -m tests.fuzz

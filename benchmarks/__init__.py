@@ -20,6 +20,8 @@ Parts, each with `run(full)` that yields rows, cases and ratios (row.py):
 
 On their own (`make bench-auto`), written to docs/comparison.md by comparison.py:
     auto.py       `Auto` against every method at its best step, on the instances of instances.py
+    held_out.py   the same on instances that had no part in any choice
+    nist.py, networks.py   `Auto` on certified regressions and on networks, for docs/auto.md
     solvers.py    `Auto` against cvxpy, SciPy and FISTA       (child: solver.py)
 
 What is made of it:

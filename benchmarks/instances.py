@@ -20,7 +20,6 @@ import numpy as np
 import mvrc
 from mvrc.applications import (
     bellman,
-    mean_cvar,
     mean_semideviation,
     mean_variance,
     neighbor_embedding,
@@ -106,25 +105,25 @@ def instances() -> dict[str, Callable[[], Instance]]:
         "mean–variance, 38 industries": lambda: _variance("industry38"),
         "mean–variance, S&P 500": lambda: _variance("sp500"),
         "mean–variance, 10⁶ days": _large,
-        "mean–CVaR, S&P 500": lambda: _cvar("sp500"),
-        "mean–CVaR, 30 industries": lambda: _cvar("industry30"),
+        "mean–CVaR, S&P 500": lambda: cvar("sp500"),
+        "mean–CVaR, 30 industries": lambda: cvar("industry30"),
         "mean–semideviation, 30 industries": _semideviation,
-        "Bellman residual, 400 states": lambda: _bellman("one-level"),
-        "Bellman residual, 400 states, two levels": lambda: _bellman("two-level"),
+        "Bellman residual, 400 states": lambda: chain("one-level"),
+        "Bellman residual, 400 states, two levels": lambda: chain("two-level"),
         "SpAM with splines, housing": _splines,
         "SpAM of the paper, housing": _paper,
         "SNE, 600 digits": _digits,
-        "random nonconvex, two levels": _random,
+        "random nonconvex, two levels": random,
     }
 
 
-def _returns(name: str) -> np.ndarray:
+def returns(name: str) -> np.ndarray:
     names = (name,) if name == "sp500" else (name, f"simulated-{name}")
     return sources.find(names, None).arrays[0]
 
 
 def _variance(name: str) -> Instance:
-    data = _returns(name)
+    data = returns(name)
     x0 = np.zeros(data.shape[1])
     return Instance(f"mean–variance, {name}", True, mean_variance(data, 0.2, 0.01), x0, 256)
 
@@ -134,23 +133,23 @@ def _large() -> Instance:
     return Instance("mean–variance, 10⁶", True, mean_variance(data, 0.2, 0.01), np.zeros(30), 1024)
 
 
-def _cvar(name: str) -> Instance:
-    data = _returns(name)
+def cvar(name: str) -> Instance:
+    data = returns(name)
     d = data.shape[1]
     x0 = {"weights": np.full(d, 1 / d), "threshold": np.zeros(())}
-    return Instance(f"CVaR, {name}", True, mean_cvar(data), x0, 256)
+    return Instance(f"CVaR, {name}", True, meancvar(data), x0, 256)
 
 
 def _semideviation() -> Instance:
-    data = _returns("industry30")
+    data = returns("industry30")
     d = data.shape[1]
     return Instance("semideviation", True, mean_semideviation(data), np.full(d, 1 / d), 256)
 
 
-def _bellman(form: str) -> Instance:
-    chain = random_mdp(400, 10)
-    problem = bellman(chain.transition, chain.rewards, chain.features, chain.gamma, form)
-    return Instance(f"Bellman, {form}", True, problem, np.zeros(10))
+def chain(form: str, states: int = 400, features: int = 10, seed: int = 0) -> Instance:
+    made = random_mdp(states, features, seed=seed)
+    problem = bellman(made.transition, made.rewards, made.features, made.gamma, form)
+    return Instance(f"Bellman, {form}", True, problem, np.zeros(features))
 
 
 def _splines() -> Instance:
@@ -176,8 +175,8 @@ def _digits() -> Instance:
     return Instance("SNE", False, neighbor_embedding(X, perplexity=30, keep=90), x0)
 
 
-def _random() -> Instance:
-    rng = np.random.default_rng(0)
+def random(seed: int = 0) -> Instance:
+    rng = np.random.default_rng(seed)
     n, d, p, N = 2000, 20, 10, 500
     inner = {
         "a": rng.standard_normal((n, p, d)) / math.sqrt(d),

@@ -521,7 +521,7 @@ def online(draw=draw, **sizes):
 
 
 @table(
-    ("batch", lambda: online(), ValueError, "batch_size must be given for an online problem"),
+    ("batch", lambda: online(), ValueError, "batch_size is required for a Stream"),
     ("refresh", lambda: online(batch_size=2, period=3), ValueError, "refresh_size must be given"),
     ("period", lambda: online(batch_size=2, refresh_size=4), ValueError, "period must be given"),
     ("rows", lambda: online(lambda k, n: draw(k, 3)), ValueError, r"\(3, 2\).*must have 2 rows"),

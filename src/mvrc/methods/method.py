@@ -130,8 +130,8 @@ class Method(Recipe):
         empty = estimator.empty(geometry)
         if empty is None:
             raise ValueError(
-                f"{type(self.scheme).__name__} needs an estimate that it can assess and go back to, "
-                f"and {type(estimator).__name__} has none; use Spider, or a scheme such as "
+                f"{type(self.scheme).__name__} needs an estimate that it can assess and go back "
+                f"to, and {type(estimator).__name__} has none; use Spider, or a scheme such as "
                 f"MomentumScheme."
             )
         return dataclasses.replace(self.scheme, empty=empty)  # type: ignore[call-arg]

@@ -36,8 +36,8 @@ def remember(function: F) -> F:
     """Do not compute `function(*key)` twice: the last `LIMIT` values of all functions are kept.
 
     Keys are hashable and have a problem as the `Static` of `partition`, which holds functions
-    weakly: with one of them a value goes at once. The value must not hold them either, so a closure in it
-    has the `Static` and joins it when it is called.
+    weakly: with one of them a value goes at once. The value must not hold them either, so a closure
+    in it has the `Static` and combines it when it is called.
     """
 
     @functools.wraps(function)

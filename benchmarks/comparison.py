@@ -29,9 +29,9 @@ its start, as it is at x = 0 of the paper's SpAM). *Passes* are evaluations of g
 the subsample of the power iteration and the rehearsal. Where `Auto` measures the curvature g is
 known already: a column of a sample's Hessian counts as a Jacobian, in *g'*. *Ratio* is passes of
 `Auto` by those of the best tuned method, *with curvature* the same if each sample of such a
-measurement counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled. A tuned run
-is given up once it is behind the best so far, or after {most} passes (at most {largest:.0e}
-evaluations) or {seconds} s. Methods that always keep a Jacobian
+measurement counted as an evaluation of g as well. *Seconds* are those of the algorithm, compiled.
+A tuned run is given up once it is behind the best so far, or after {most} passes (at most
+{largest:.0e} evaluations) or {seconds} s. Methods that always keep a Jacobian
 ({keepers}) are left out where it has more than
 {entries:,} numbers, as that of the SNE; the others are matrix-free there.
 
@@ -116,8 +116,8 @@ def main() -> None:
 
 def _held_out_table(found: dict[str, Any]) -> str:
     lines = [
-        "| instance | n | d | Auto: passes of g | of g' | ended | best of the others | passes of g | "
-        "ratio |",
+        "| instance | n | d | Auto: passes of g | of g' | ended | best of the others | "
+        "passes of g | ratio |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in found.items():

@@ -57,7 +57,7 @@ def _semideviation(name: str) -> Instance:
 
 def _additive(seed: int) -> Instance:
     houses = simulate_housing(seed=seed)
-    X, y = houses.features, houses.prices
+    X, y = houses.X, houses.y
     return Instance("SpAM, paper", False, sparse_additive(X, y), np.full(X.shape[1], 0.01))
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import mvrc
 from mvrc.applications import (
     bellman,
+    mean_cvar,
     mean_semideviation,
     mean_variance,
     neighbor_embedding,
@@ -137,7 +138,7 @@ def cvar(name: str) -> Instance:
     data = returns(name)
     d = data.shape[1]
     x0 = {"weights": np.full(d, 1 / d), "threshold": np.zeros(())}
-    return Instance(f"CVaR, {name}", True, meancvar(data), x0, 256)
+    return Instance(f"CVaR, {name}", True, mean_cvar(data), x0, 256)
 
 
 def _semideviation() -> Instance:

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many
+from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many, theory
 from mvrc.applications import MeanVariancePortfolio
 from mvrc.estimators import Spider
-from mvrc.theory import parameters
 
 N, D = 8, 2
 DATA = np.random.default_rng(0).normal(size=(N, D))
@@ -499,10 +498,10 @@ CONSTANTS = mvrc.Constants(1, 1, 1, 1)
     ("text", lambda: mvrc.Constants(1, 1, 1, "a"), ValueError, "L_g must be a finite .* not 'a'"),
     ("keyword", lambda: mvrc.Constants(1, 1, lg=1.0, L_g=1), TypeError, "'lg' .*mean 'l_g'"),
     ("missing", lambda: mvrc.Constants(1, 1, 1), TypeError, "missing a required argument: 'L_g'"),
-    ("constants", lambda: parameters.parameters(3), TypeError, "constants must be .* not 3"),
+    ("constants", lambda: theory.parameters(3), TypeError, "constants must be .* not 3"),
     (
         "alpha",
-        lambda: parameters.parameters(CONSTANTS, n=9, alpha=X0),
+        lambda: theory.parameters(CONSTANTS, n=9, alpha=X0),
         ValueError,
         "alpha must lie in",
     ),
@@ -522,8 +521,8 @@ def online(draw=draw, **sizes):
 
 @table(
     ("batch", lambda: online(), ValueError, "batch_size is required for a Stream"),
-    ("refresh", lambda: online(batch_size=2, period=3), ValueError, "refresh_size must be given"),
-    ("period", lambda: online(batch_size=2, refresh_size=4), ValueError, "period must be given"),
+    ("refresh", lambda: online(batch_size=2, period=3), ValueError, "refresh_size is required"),
+    ("period", lambda: online(batch_size=2, refresh_size=4), ValueError, "period is required"),
     ("rows", lambda: online(lambda k, n: draw(k, 3)), ValueError, r"\(3, 2\).*must have 2 rows"),
     ("no rows", lambda: online(lambda k, n: None), ValueError, r"inner_data.draw.*shapes \[\]"),
     ("fails", lambda: online(lambda k: draw(k, 3)), ValueError, r"inner_data.draw\(key, 3\) fail"),

@@ -153,8 +153,8 @@ def test_the_page_of_comparisons_says_who_is_ahead():
     row = {"convex": True, "n": 100, "d": 3, "auto": mine, "best": best}
     found = {"mean–variance, 30 industries": row}
     assert "| 0.50 | 0.80 | 0.7 pass |" in comparison._auto_table(found)
-    assert "All 1 instances pass" in comparison._assessed(found)
+    assert "All 1 instances pass" in comparison._verdict(found)
     assert "4.0 times its Jacobians (c-saga)" in comparison._losses(found)
     slow = {"mean–variance, 30 industries": row | {"auto": mine | {"values": 8.0}}}
     assert "0.7 FAIL" in comparison._auto_table(slow)
-    assert "1 of 1 fail" in comparison._assessed(slow)
+    assert "1 of 1 fail" in comparison._verdict(slow)

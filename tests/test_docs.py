@@ -163,10 +163,10 @@ def test_every_status_has_its_sentence():
 def test_the_map_has_every_file():
     """docs/architecture.md lists the files of src/mvrc, no more and no fewer."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = text[text.index("In `src/mvrc`:") : text.index("Around it:")]
+    table = text[text.index("## The rooms") : text.index("Around it:")]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     listed = {name for cell in cells for name in re.findall(r"`([\w.]+/?)`", cell)}
-    found = {path.name for path in (ROOT / "src" / "mvrc").glob("*.py")}
+    found = {path.name for path in (ROOT / "src" / "mvrc").glob("*.py")} - {"__init__.py"}
     found |= {f"{path.parent.name}/" for path in (ROOT / "src" / "mvrc").glob("*/__init__.py")}
     assert listed == found
 
@@ -174,7 +174,8 @@ def test_the_map_has_every_file():
 def test_quoted_lines_stand_in_the_source():
     """Rows `| … | `code` | `file.py` |` of the tables quote the source as it is."""
     row = re.compile(r"\| `(?P<code>[^`]+)` \| `(?P<file>[\w/]+\.py)` \|")
-    quoted = [m for page in PAGES for m in row.finditer(page.read_text(encoding="utf-8"))]
+    pages = [page for page in PAGES if page.name != "architecture.md"]  # whose tables list files
+    quoted = [m for page in pages for m in row.finditer(page.read_text(encoding="utf-8"))]
     assert len(quoted) >= 17  # the lines of Algorithms 1 and 2
     for match in quoted:
         source = (ROOT / "src" / "mvrc" / match["file"]).read_text(encoding="utf-8")

@@ -43,7 +43,7 @@ REFUSED = {  # words of the sentence
 
 
 @pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
-@pytest.mark.parametrize(("scheme", "estimator"), itertools.product(SCHEMES, ESTIMATORS))
+@pytest.mark.parametrize(("scheme", "estimator"), [*itertools.product(SCHEMES, ESTIMATORS)])
 def test_a_product_runs_or_is_refused(scheme, estimator, case):
     method = mvrc.Method(ESTIMATORS[estimator], SCHEMES[scheme], period=3)
     run = lambda: mvrc.minimize(case.problem, case.x0, method, epochs=2)  # noqa: E731

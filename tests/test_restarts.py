@@ -83,7 +83,7 @@ LONG = 16.0
 
 @pytest.fixture
 def long_steps(monkeypatch):
-    monkeypatch.setattr("mvrc.methods.method.default_step_size", lambda problem, x: LONG)
+    monkeypatch.setattr("mvrc.methods.recipe.default_step_size", lambda problem, x: LONG)
 
 
 def run(case=ONE, method=None, **options):
@@ -144,7 +144,7 @@ def test_a_step_of_the_users_is_reported_as_it_is():
 
 
 def test_restarts_are_bounded(monkeypatch):
-    monkeypatch.setattr("mvrc.methods.method.default_step_size", lambda problem, x: 1e30)
+    monkeypatch.setattr("mvrc.methods.recipe.default_step_size", lambda problem, x: 1e30)
     result = run()
     assert result.status is mvrc.Status.DIVERGED
     assert restarts(result) == 4
@@ -207,8 +207,8 @@ SCRIPT = """
     sys.path.insert(0, {tests!r})
     import conftest, mvrc, time
     from test_restarts import LONG, ONE
-    import mvrc.methods.base
-    mvrc.methods.base.default_step_size = lambda problem, x: LONG
+    import mvrc.methods.recipe
+    mvrc.methods.recipe.default_step_size = lambda problem, x: LONG
     mvrc.minimize(ONE.problem, ONE.x0, mvrc.MVRC(batch_size=6, period=7), epochs=100_000,
                   checkpoint={folder!r}, checkpoint_every=1, callback=lambda info: print(
                       info.epoch, len(info.history), flush=True) or time.sleep(0.02))

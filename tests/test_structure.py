@@ -43,7 +43,7 @@ def structure_of(g, d=3, sample=3) -> Structure:
 @pytest.mark.parametrize("name", MOVING)
 def test_rows_that_depend_on_x(name):
     function, expected = MOVING[name]
-    np.testing.assert_array_equal(structure_of(function).moving, expected)
+    np.testing.assert_array_equal(structure_of(function).depends_on_x, expected)
 
 
 def neighbours(x, r):

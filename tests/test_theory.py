@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mvrc.theory import Constants, Sizes, complexity, parameters
+from mvrc import Sizes
+from mvrc.theory import Constants, complexity, parameters
 
 # Rounding only: every check below is an identity or an inequality of real numbers.
 ROUNDING = 1e-9

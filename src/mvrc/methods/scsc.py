@@ -46,7 +46,7 @@ class SCSC(NamedRecipe):
     batch_size: int | None = size()
     outer_batch_size: int | None = size()
     period: int | None = size()
-    independent: bool = flag(True)
+    independent: bool = flag(False)
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         estimator = Scsc(self.weight, self.independent)

@@ -91,7 +91,8 @@ def _data(source: Source | None) -> str:
     if source is None:
         return "none"
     words, what = source.fingerprint()
-    return f"{words} {_function(what, jax.random.key(0)) if callable(what) else _hash(what)}"
+    found = _function(what, jax.random.key(0)) if callable(what) else _hash(what)
+    return f"{found} {words}"
 
 
 def _hash(tree: Any) -> str:

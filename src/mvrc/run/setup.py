@@ -40,7 +40,8 @@ class Setup:
         self, problem: Any, x0: Any, method: Any, seeds: list[int], axis: int | None,
         random: bool, keep: bool,
     ) -> None:  # fmt: skip
-        checks.instance("problem", problem, Composition)
+        if not isinstance(problem, Composition):
+            raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")
         _refuse_fork()
         problem, x0, self.rest = problem.in_numbers(x0)
         self.problem: Composition = problem

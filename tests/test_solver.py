@@ -44,8 +44,9 @@ def test_a_state_can_be_gone_back_to():
 
 
 def test_without_a_start_a_solver_says_so():
+    state = mvrc.Solver(ONE.problem).init(ONE.x0)
     with pytest.raises(RuntimeError, match="init"):
-        mvrc.Solver(ONE.problem).step(None)
+        mvrc.Solver(ONE.problem).step(state)
 
 
 @pytest.mark.parametrize("method", METHODS)

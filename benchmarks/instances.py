@@ -32,7 +32,7 @@ from mvrc.applications.additive.splines import SplineBasis
 from mvrc.datasets import random_mdp, simulate_industry
 from mvrc.experiments import sources
 from mvrc.oracle import exact
-from mvrc.theory.estimation import default_step_size
+from mvrc.theory.smoothness import default_step_size
 
 GOAL = 1e-6
 

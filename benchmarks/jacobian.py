@@ -76,7 +76,7 @@ def _passes(case: Case, title: str) -> Iterator[Row]:
 
 def _best(problem: Any, x0: Any, form: str) -> float:
     import mvrc
-    from mvrc.theory.estimation import default_step_size
+    from mvrc.theory.smoothness import default_step_size
 
     smooth, fewest = 1 / (4 * default_step_size(problem, x0)), math.inf
     for power in POWERS:

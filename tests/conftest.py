@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=0 {os.environ.get('XLA_FLAGS', '')}"
-CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xla"
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+CACHE = Path(__file__).parents[1] / ".pytest_cache" / "programs"
+os.environ.setdefault("MVRC_CACHE", str(CACHE))
 
 import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402

@@ -13,6 +13,7 @@ import pytest
 import mvrc
 from mvrc import MVRC, Composition, Constant, Momentum, Stream, minimize, minimize_many, theory
 from mvrc.applications import MeanVariancePortfolio
+from mvrc.compiler import disk
 from mvrc.estimators import Spider
 
 N, D = 8, 2
@@ -605,9 +606,9 @@ def test_damaged_checkpoint(folder, damage):
     ("keyword", lambda: mvrc.compilation_cache(path="a"), TypeError, "no argument 'path'"),
 )
 def test_compilation_cache(call, error, match):
-    before = jax.config.jax_compilation_cache_dir
+    before = disk.folder()
     refused(call, error, match)
-    assert jax.config.jax_compilation_cache_dir == before
+    assert disk.folder() == before
 
 
 @pytest.fixture(scope="module")

@@ -65,22 +65,14 @@ def assert_printed(printed: str, shown: str, where: str) -> None:
 
 @pytest.fixture
 def scratch(tmp_path, monkeypatch):
-    """A folder to write to, no windows, and JAX's cache as it was."""
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
+    """A folder to write to, no windows, and the cache of programs as it was."""
+    from mvrc.compiler import disk
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
+    before = disk.folder()
     yield tmp_path
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
+    mvrc.compilation_cache(before)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda p: p.name)

@@ -60,8 +60,8 @@ def test_pieces_fit_the_cache():
     seen = []
 
     def part(samples):
-        seen.append(len(samples))
-        return jnp.sum(samples)
+        seen.append(len(samples.rows))
+        return jnp.sum(samples.rows)
 
     rows = np.ones((3_000, 256), np.float32)
     total = arrays.Rows(rows, 3_000).sum(part, 2_000)

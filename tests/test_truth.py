@@ -275,3 +275,18 @@ FOUND = {
 @pytest.mark.parametrize("seed", FOUND)
 def test_faults_of_random_problems_stay_mended(seed):
     assert fuzz.faults(seed) == []
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_falling_without_bound_along_a_direction_without_curvature(n):
+    """With fewer samples than unknowns, and a penalty: CONVERGED once, at −2e14, where rounding of
+    the squares hid Φ."""
+    rng = np.random.default_rng(n)
+    rows = 0.05 + rng.standard_normal((n, 3))
+    problem = mvrc.Composition(
+        lambda x, s: jnp.stack([s @ x, (s @ x) ** 2, jnp.tanh(s[0] * x[1])]),
+        lambda y: -y[0] + 0.2 * (y[1] - y[0] ** 2) + 0.1 * y[2] ** 2,
+        rows,
+        regularizer=mvrc.L1(0.01),
+    )
+    assert mvrc.minimize(problem, np.zeros(3)).status == mvrc.Status.UNBOUNDED

@@ -2,6 +2,7 @@
 
 from mvrc.support import logs as logs  # isort: skip  (before JAX)
 from mvrc.support import releases as releases  # isort: skip  (refuses wrong ones)
+from mvrc.compiler.disk import compilation_cache as compilation_cache
 from mvrc.methods import ASCGD as ASCGD
 from mvrc.methods import ASCPG as ASCPG
 from mvrc.methods import CIVR as CIVR
@@ -54,7 +55,6 @@ from mvrc.solvers.result import History as History
 from mvrc.solvers.result import Result as Result
 from mvrc.solvers.result import Status as Status
 from mvrc.solvers.table import describe as describe
-from mvrc.support.cache import compilation_cache as compilation_cache
 from mvrc.theory import Constants as Constants
 from mvrc.theory.estimation import estimate_constants as estimate_constants
 

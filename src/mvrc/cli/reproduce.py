@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from mvrc.cli import programs
 from mvrc.cli.shown import print_tables
 from mvrc.experiments import runner, spec
 from mvrc.support import checks
@@ -50,7 +49,6 @@ def reproduce(
       mvrc reproduce --only portfolio-30 --quick
       mvrc reproduce --data ~/data --output results
     """
-    programs.keep()
     chosen = spec.choose(spec.load(experiments), only)
     if seeds is not None:
         checks.integer("--seeds", seeds)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import mvrc
-from mvrc.cli import loading, parameters, programs, saving
+from mvrc.cli import loading, parameters, saving
 from mvrc.solvers import catalogue
 from mvrc.support import checks
 
@@ -73,8 +73,8 @@ def solve(
     limits: dict[str, Any] = {
         "epochs": epochs, "samples": samples, "seconds": seconds, "tol": tol, "rtol": rtol,
     }  # fmt: skip
-    if not no_cache:
-        programs.keep()
+    if no_cache:
+        mvrc.compilation_cache(None)
     bar = Console(stderr=True).is_terminal and not (quiet or as_json)
     result = mvrc.minimize(
         *_load(target, bar), recipe, **limits, seed=seed, progress=bar,

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
-from mvrc.compiler import fused_loop
+from mvrc.compiler import fused_loop, quick
 from mvrc.engine.epoch import run_epoch
 from mvrc.engine.state import Core, start_core
 from mvrc.methods import Method
@@ -41,12 +41,13 @@ def first_core(
     An estimator without refreshes is started here, from its first batch.
     """
     keys = np.stack([key_bits(seed) for seed in seeds])
+    n, N, problem = problem.n, problem.N, packed(problem, geometry, method)
     dynamic, static = partition((problem, method), geometry.x.dtype)
     state = jax.device_put(method.scheme.init(x))  # here, as a scheme may look at its numbers
     if not method.estimator.refreshes:
         arguments = (dynamic, keys[0] if axis is None else keys, state)
         executable, counts = _compile_first(static, geometry, axis, random, signature(arguments))
-        return executable(*arguments), counts
+        return executable(*arguments), counts.at(n, N)
     shapes = _first_shapes(static, geometry, random, signature((dynamic, keys[0], state)))
     core = jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes)
     core = core._replace(scheme=state, key=keys[0])
@@ -69,6 +70,7 @@ def compile_epoch(
     Unless states are to be kept whole, an epoch changes a table in place, without a copy: the
     estimate of the state before it, and only that, is gone then.
     """
+    n, N, problem = problem.n, problem.N, packed(problem, geometry, method)
     dynamic, static = partition((problem, method), geometry.x.dtype)
     donate = method.estimator.keeps_table and not keep
     estimate, rest = core.estimator, core._replace(estimator=None)
@@ -78,7 +80,21 @@ def compile_epoch(
     def run(core: Core) -> tuple[Core, Any]:
         return executable(dynamic, core._replace(estimator=None), core.estimator)
 
-    return Epoch(run, counts)
+    return Epoch(run, counts.at(n, N))
+
+
+def packed(problem: Composition, geometry: Geometry, method: Method) -> Composition:
+    """The problem for a program that serves every n, unless the method's shapes follow n.
+
+    A table has n rows, a batch of n is every row, and a scheme that assesses looks at parts of all.
+    The sizes of batches and the period are part of the program in any case.
+    """
+    roles = method.estimator.roles(problem.two_level)
+    all_rows = {"values": problem.n, "jacobians": problem.n, "outer": problem.N}
+    follows = any(getattr(method.batch, role) == all_rows[role] for role in roles)
+    if method.estimator.keeps_table or method.scheme.safeguarded or follows:
+        return problem
+    return problem.packed(geometry)
 
 
 @cache.remember
@@ -99,8 +115,9 @@ def _compile(
 
             return one(core) if axis is None else jax.vmap(one)(core)
 
-        program = jax.jit(epoch, donate_argnums=2 if donate else ())
-        return program.lower(*signature.specs()).compile()
+        program = quick.Program(epoch, signature.specs(), (2,) if donate else ())
+        program.wait()
+        return program
 
     if axis is not None or not fused_loop.available():
         return compiled(fused=False), traced[-1]
@@ -127,7 +144,7 @@ def _compile_first(
 
         return one(key) if axis is None else jax.vmap(one)(key)
 
-    return jax.jit(first).lower(*signature.specs()).compile(), traced[-1]
+    return quick.Program(first, signature.specs()), traced[-1]
 
 
 @cache.remember

@@ -15,7 +15,7 @@ from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import RESTARTED, Experiment, MethodSpec
 from mvrc.methods import Start
 from mvrc.schemes import ProximalScheme
-from mvrc.theory.estimation import default_step_size
+from mvrc.theory.smoothness import default_step_size
 
 
 class Task(NamedTuple):

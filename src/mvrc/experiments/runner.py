@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 import mvrc
+from mvrc.compiler import disk
 from mvrc.experiments import problems, sources, tuning
 from mvrc.experiments.sources import Source
 from mvrc.experiments.spec import Experiment, MethodSpec
 from mvrc.solvers.result import COLUMNS
-from mvrc.support import cache
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 FORMAT = 4  # of the files; another number is another run
@@ -128,7 +128,7 @@ def _done(jobs: list[Job], output: Path, workers: int) -> Iterator[Job]:
     groups: dict[Any, list[Job]] = {}
     for job in jobs:
         groups.setdefault((job.tuned, job.experiment.id, job.method.recipe), []).append(job)
-    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (cache.disk_folder(),))
+    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (disk.folder(),))
     # By default SIGTERM would end this process alone, and the workers would go on writing.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _terminated) if main else None
@@ -148,7 +148,7 @@ def _terminated(*_: Any) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _start_worker(cache: str | None) -> None:
+def _start_worker(folder: Path | None) -> None:
     """Ctrl-C is the parent's business; compiled programs are shared on disk.
 
     A worker ends with its parent, also when that is killed, where the system can be asked for it.
@@ -157,8 +157,8 @@ def _start_worker(cache: str | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
-    if cache is not None:
-        mvrc.compilation_cache(cache)
+    with contextlib.suppress(ValueError):  # a folder that cannot be written
+        mvrc.compilation_cache(folder)
 
 
 def _do_group(task: tuple[list[Job], Path]) -> list[Job]:

@@ -19,7 +19,7 @@ from mvrc.oracle.exact import measure
 from mvrc.problem import Composition
 from mvrc.schedules import RESTARTS, Constant, MomentumSchedule, Power
 from mvrc.support import checks
-from mvrc.theory.estimation import default_step_size
+from mvrc.theory.smoothness import default_step_size
 
 if TYPE_CHECKING:
     from mvrc.methods.method import Method

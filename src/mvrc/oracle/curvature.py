@@ -3,7 +3,6 @@ Gauss–Newton form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +11,7 @@ from jaxtyping import Array, Float
 
 from mvrc.oracle.functions import Vector
 from mvrc.oracle.oracle import Oracle
-from mvrc.sampling import Batch
+from mvrc.sampling import Batch, Samples
 
 
 def hessian(
@@ -21,30 +20,22 @@ def hessian(
     inner: Vector,
     slope: Vector,
     batches: tuple[Batch, Batch | None],
-    piece: Callable[[Any], Batch],
-    pieces: Any,
+    part: Batch,
 ) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
     """Jᵀ∇²f_B(y)J and the mean of ∇²⟨∇f_B(y), gᵢ⟩, with y = g(point) and ∇f_B(y) as given.
 
-    J is that of the batch, as a valley of f ∘ g lies where J says; the mean is that of the
-    first `pieces` pieces, a number that may be traced.
+    J is that of the batch, as a valley of f ∘ g lies where J says; the mean is that of a part.
     """
     everything, outer = batches
     jacobian = oracle.geometry.jacobian.expand(oracle.jacobian(point, everything))
 
-    def inside_of(samples: Any) -> Float[Array, "d d"]:
+    def inside_of(samples: Samples) -> Float[Array, "d d"]:
         pull = jax.grad(lambda x: jnp.vdot(slope, oracle.functions.value_sum(x, samples)))
         along = lambda e: jax.jvp(pull, (point,), (e,))[1]  # noqa: E731
         return jax.vmap(along)(jnp.eye(point.size, dtype=point.dtype))
 
     rows = max(1, oracle.geometry.inner_rows(False) // point.size)
-
-    def add(i: Any, total: Any) -> Any:
-        return total + piece(i).sum(inside_of, rows)
-
-    zeros = jnp.zeros((point.size, point.size), point.dtype)
-    inside = jax.lax.fori_loop(0, pieces, add, zeros) / (piece(0).size * pieces)
-    return _outer_curvature(oracle, inner, outer, jacobian), inside
+    return _outer_curvature(oracle, inner, outer, jacobian), part.mean(inside_of, rows)
 
 
 def gauss_newton(
@@ -54,18 +45,20 @@ def gauss_newton(
     everything, outer = batches
     jacobian_of = jax.jacrev if oracle.geometry.y.size <= point.size else jax.jacfwd
 
-    def part(samples: Any) -> tuple[Any, Any, Any]:
-        values = oracle.functions.values(point, samples)
-        each = jax.vmap(jacobian_of(oracle.functions.value), (None, 0))(point, samples)
+    def part(samples: Samples) -> tuple[Any, Any, Any]:
+        values = oracle.functions.values(point, samples.rows)
+        each = jax.vmap(jacobian_of(oracle.functions.value), (None, 0))(point, samples.rows)
         weights = slope / (2 * jnp.where(values > 0, values, jnp.inf))
+        if samples.valid is not None:
+            weights = jnp.where(samples.valid[:, None], weights, 0)
         square = jnp.einsum("npi,np,npj->ij", each, weights, each)
-        return square, jnp.sum(each, axis=0), jnp.sum(values < 0, axis=0)
+        return square, samples.sum(each), samples.sum((values < 0).astype(jnp.int32))
 
     rows = max(1, oracle.geometry.inner_rows(False) // (point.size * oracle.geometry.y.size))
     square, jacobian, negative = everything.sum(part, rows)
-    oracle.count(inner_jacobians=2 * everything.size)
-    jacobian = jacobian / everything.size
-    whole = _outer_curvature(oracle, inner, outer, jacobian) + square / everything.size
+    oracle.count(inner_jacobians=2 * everything.amount())
+    square, jacobian = everything.divided((square, jacobian))
+    whole = _outer_curvature(oracle, inner, outer, jacobian) + square
     fits = jnp.all((negative == 0) | (slope == 0)) & jnp.all(slope >= 0)
     return jnp.where(fits, (whole + whole.T) / 2, jnp.nan)
 

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from mvrc.compiler import cse
+from mvrc.sampling import Samples
 
 
-def two_points(function: Callable[..., Any], new: Any, old: Any, samples: Any) -> Any:
+def two_points(function: Callable[..., Any], new: Any, old: Any, samples: Samples) -> Any:
     """Σᵢ of gᵢ(new) and gᵢ(old), and the map u, w ↦ Σᵢ gᵢ'(new)ᵀu + gᵢ'(old)ᵀw.
 
     Both derivatives are taken along one tangent t, so what does not depend on the point, such as
@@ -28,8 +29,7 @@ def two_points(function: Callable[..., Any], new: Any, old: Any, samples: Any) -
         return (first_tangent, second_tangent), (first, second)
 
     def sums(tangent: Any) -> Any:
-        each = jax.vmap(cse.merged(both), (None, 0))(tangent, samples)
-        return jax.tree_util.tree_map(lambda a: jnp.sum(a, axis=0), each)
+        return samples.sum(jax.vmap(cse.merged(both), (None, 0))(tangent, samples.rows))
 
     try:
         _, pull, values = jax.vjp(sums, jnp.zeros_like(new), has_aux=True)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc.compiler import quick
 from mvrc.oracle.functions import Geometry, Problem, Vector
 from mvrc.oracle.oracle import Oracle
 from mvrc.regularizers import Zero
@@ -60,7 +61,8 @@ class Measuring:
         points: str = "one",
         most: int | None = None,
     ) -> None:
-        self._numbers, static = partition(problem, geometry.x.dtype)
+        self._problem = problem.packed(geometry)
+        self._numbers, static = partition(self._problem, geometry.x.dtype)
         self._step = np.asarray(step, geometry.x.dtype)
         self._fixed = static, geometry, points, most
 
@@ -140,4 +142,4 @@ def _compile(
             return at(x)
         return jax.vmap(at)(x) if points == "together" else jax.lax.map(at, x)
 
-    return jax.jit(measured).lower(*signature.specs()).compile()
+    return quick.Program(measured, signature.specs())

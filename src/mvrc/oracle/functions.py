@@ -19,7 +19,7 @@ from mvrc.oracle.differences import two_points
 from mvrc.oracle.layout import Layout
 from mvrc.oracle.structure import Structure
 from mvrc.regularizers import Composed, Regularizer
-from mvrc.sampling import Batch, Source
+from mvrc.sampling import Batch, Samples, Source
 
 Vector = Float[Array, "..."]
 
@@ -43,11 +43,19 @@ class Geometry:
         passes = self.jacobian.passes if matrix else 1
         # A pass a row of a large Jacobian: twice as fast where the pieces fit the cache.
         chunk = _CHUNK // 32 if passes > 64 else _CHUNK
-        return max(1, chunk // (self.inner_sample + self.x.size + self.y.size * (1 + passes)))
+        return max(1, chunk // self.inner_numbers(passes))
 
     def outer_rows(self) -> int:
         """Rows of an outer chunk."""
-        return max(1, _CHUNK // (self.outer_sample + 2 * self.y.size))
+        return max(1, _CHUNK // self.outer_numbers())
+
+    def inner_numbers(self, passes: int = 1) -> int:
+        """What the evaluation of an inner sample holds."""
+        return self.inner_sample + self.x.size + self.y.size * (1 + passes)
+
+    def outer_numbers(self) -> int:
+        """The same of an outer one."""
+        return self.outer_sample + 2 * self.y.size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,15 +81,15 @@ class Functions:
         """g of each of some samples."""
         return jax.vmap(self.value, (None, 0))(point, samples)
 
-    def value_sum(self, point: Vector, samples: Any) -> Vector:
-        return jnp.sum(self.values(point, samples), axis=0)
+    def value_sum(self, point: Vector, samples: Samples) -> Vector:
+        return samples.sum(self.values(point, samples.rows))
 
-    def value_and_jacobian(self, point: Vector, samples: Any) -> tuple[Vector, Vector]:
+    def value_and_jacobian(self, point: Vector, samples: Samples) -> tuple[Vector, Vector]:
         """Sums over the samples, by as few passes as the structure of g' allows."""
         structure = self.geometry.jacobian
         if structure.written:
-            each = jax.vmap(self.written_jacobian, (None, 0))(point, samples)
-            return self.value_sum(point, samples), jnp.sum(each, axis=0)
+            each = jax.vmap(self.written_jacobian, (None, 0))(point, samples.rows)
+            return self.value_sum(point, samples), samples.sum(each)
         seeds = structure.seeds().astype(point.dtype)
         if structure.columns is None:
             value, pull = jax.vjp(lambda x: self.value_sum(x, samples), point)
@@ -91,13 +99,14 @@ class Functions:
 
     def of_one(self, point: Vector, sample: Any) -> tuple[Vector, Vector]:
         """g and g' of one sample."""
-        return self.value_and_jacobian(point, jax.tree_util.tree_map(lambda a: a[None], sample))
+        one = jax.tree_util.tree_map(lambda a: a[None], sample)
+        return self.value_and_jacobian(point, Samples(one))
 
-    def pullback(self, point: Vector, samples: Any, cotangent: Vector) -> Vector:
+    def pullback(self, point: Vector, samples: Samples, cotangent: Vector) -> Vector:
         """Σ gᵢ'(point)ᵀ cotangent."""
         if self.inner_jacobian is not None:
-            each = jax.vmap(self.written_jacobian, (None, 0))(point, samples)
-            return jnp.einsum("spd,p->d", each, cotangent)
+            each = jax.vmap(self.written_jacobian, (None, 0))(point, samples.rows)
+            return samples.sum(jnp.einsum("spd,p->sd", each, cotangent))
         return jax.vjp(lambda x: self.value_sum(x, samples), point)[1](cotangent)[0]
 
     def written_jacobian(self, point: Vector, sample: Any) -> Vector:
@@ -107,7 +116,7 @@ class Functions:
         return jacobian_matrix(tree, self.geometry)
 
     def change(
-        self, new: Vector, old: Vector, samples: Any, keep: Any, keep_jacobian: Any
+        self, new: Vector, old: Vector, samples: Samples, keep: Any, keep_jacobian: Any
     ) -> tuple[Any, Any]:
         """Sums over the samples of g(new) − keep·g(old), and of g' likewise."""
         structure = self.geometry.jacobian
@@ -129,7 +138,7 @@ class Functions:
         second, old_jacobian = self.value_and_jacobian(old, samples)
         return first - keep * second, new_jacobian - keep_jacobian * old_jacobian
 
-    def together(self, new: Vector, old: Vector, samples: Any, keep: Any) -> Any:
+    def together(self, new: Vector, old: Vector, samples: Samples, keep: Any) -> Any:
         """The sum of g(new) − keep·g(old), and u, w ↦ that of g'(new)ᵀu + g'(old)ᵀw.
 
         None where that cannot be had in one pass for both points.
@@ -147,11 +156,11 @@ class Functions:
         tree = self.geometry.y.unflatten(y)
         return jax.vmap(lambda s: self.outer(tree, s))(samples).astype(y.dtype)
 
-    def outer_sum(self, y: Vector, samples: Any) -> Float[Array, ""]:
+    def outer_sum(self, y: Vector, samples: Samples | None) -> Float[Array, ""]:
         """Their sum; of a single f, for which samples are None, f(y)."""
         if samples is None:
             return jnp.asarray(self.outer(self.geometry.y.unflatten(y))).astype(y.dtype)
-        return jnp.sum(self.outer_values(y, samples))
+        return samples.sum(self.outer_values(y, samples.rows))
 
     def penalty(self, point: Vector) -> Float[Array, ""]:
         """r(point)."""
@@ -180,6 +189,17 @@ class Problem(eqx.Module):
     @abc.abstractmethod
     def functions(self, geometry: Geometry) -> Functions:
         """f, g and r at flat points."""
+
+    def packed(self, geometry: Geometry) -> Any:
+        """The same for a program that serves every number of samples, where there is such a one."""
+        inner = self.inner_source.packed("inner", geometry.inner_numbers())
+        outer = self.outer_source
+        if outer is not None:
+            outer = outer.packed("outer", geometry.outer_numbers())
+        return eqx.tree_at(
+            lambda p: (p.inner_source, p.outer_source), self, (inner, outer),
+            is_leaf=lambda a: a is None,
+        )  # fmt: skip
 
     def everything(self, most: int | None = None) -> tuple[Batch, Batch | None]:
         """Every inner and every outer sample, or with `most` a part of each where they are more."""

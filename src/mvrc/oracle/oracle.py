@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mvrc.oracle.functions import Functions, Vector
-from mvrc.sampling import Batch
+from mvrc.sampling import Amount, Batch, Samples
 
 Pullback = Callable[[Vector], Vector]
 Pullbacks = Callable[[Vector, Vector], Vector]
@@ -23,12 +23,19 @@ _FEW = 4  # a y so short that all rows of the Jacobian cost less than a second p
 
 
 class Counts(NamedTuple):
-    """What has been evaluated: one sample at one point is one evaluation."""
+    """What has been evaluated: one sample at one point is one evaluation.
+
+    Of a program that serves every n they are `Amount`s.
+    """
 
     inner_values: Any = 0
     inner_jacobians: Any = 0
     outer_gradients: Any = 0
     prox: Any = 0
+
+    def at(self, n: int | None, N: int | None) -> Counts:
+        """In numbers, for so many samples."""
+        return Counts(*(a.at(n, N) if isinstance(a, Amount) else a for a in self))
 
 
 def add_counts(*counts: Counts) -> Counts:
@@ -59,19 +66,15 @@ class Oracle:
 
     def values(self, point: Vector, batch: Batch) -> Vector:
         """g_A(point)."""
-        self.count(inner_values=batch.size)
-        total = batch.sum(
-            lambda s: self.functions.value_sum(point, s), self.geometry.inner_rows(False)
-        )
-        return total / batch.size
+        self.count(inner_values=batch.amount())
+        rows = self.geometry.inner_rows(False)
+        return batch.mean(lambda s: self.functions.value_sum(point, s), rows)
 
     def jacobian(self, point: Vector, batch: Batch) -> Float[Array, "rows d"]:
         """g'_A(point)."""
-        self.count(inner_jacobians=batch.size)
+        self.count(inner_jacobians=batch.amount())
         rows = self.geometry.inner_rows(True)
-        return (
-            batch.sum(lambda s: self.functions.value_and_jacobian(point, s)[1], rows) / batch.size
-        )
+        return batch.mean(lambda s: self.functions.value_and_jacobian(point, s)[1], rows)
 
     def values_and_jacobian(
         self, point: Vector, batch: Batch, jacobian_batch: Batch | None = None
@@ -79,10 +82,9 @@ class Oracle:
         """g_A(point) and g'_A'(point), in one pass when A' is A (or not given)."""
         if jacobian_batch is not None and jacobian_batch is not batch:
             return self.values(point, batch), self.jacobian(point, jacobian_batch)
-        self.count(inner_values=batch.size, inner_jacobians=batch.size)
+        self.count(inner_values=batch.amount(), inner_jacobians=batch.amount())
         rows = self.geometry.inner_rows(True)
-        value, jacobian = batch.sum(lambda s: self.functions.value_and_jacobian(point, s), rows)
-        return value / batch.size, jacobian / batch.size
+        return batch.mean(lambda s: self.functions.value_and_jacobian(point, s), rows)
 
     def values_and_pullback(
         self, point: Vector, batch: Batch, jacobian_batch: Batch | None = None
@@ -93,9 +95,9 @@ class Oracle:
         """
         chosen = batch if jacobian_batch is None else jacobian_batch
         rows = self.geometry.inner_rows(False)
-        if chosen is batch and batch.size <= rows and self.functions.inner_jacobian is None:
+        if chosen is batch and batch.at_once(rows) and self.functions.inner_jacobian is None:
             self.count(inner_values=batch.size, inner_jacobians=batch.size)
-            samples = batch.samples()
+            samples = Samples(batch.samples())
             total, pull = jax.vjp(lambda x: self.functions.value_sum(x, samples), point)
             return total / batch.size, lambda u: pull(u / batch.size)[0]
         if chosen is batch and self.geometry.y.size <= _FEW:
@@ -118,13 +120,13 @@ class Oracle:
         from the difference without being evaluated; the counts are those of the rule all the same.
         """
         keeps = keep, keep if keep_jacobian is None else keep_jacobian
-        self.count(inner_jacobians=2 * jacobian_batch.size)
+        self.count(inner_jacobians=2 * jacobian_batch.amount())
         rows = self.geometry.inner_rows(True)
-        sums = jacobian_batch.sum(lambda s: self.functions.change(new, old, s, *keeps), rows)
-        moved, change = (part / jacobian_batch.size for part in sums)
+        part = lambda s: self.functions.change(new, old, s, *keeps)  # noqa: E731
+        moved, change = jacobian_batch.mean(part, rows)
         if jacobian_batch is not batch:
             return self._value_change(new, old, batch, keep), change
-        self.count(inner_values=2 * batch.size)
+        self.count(inner_values=2 * batch.amount())
         return moved, change
 
     def change_and_pullbacks(
@@ -136,8 +138,9 @@ class Oracle:
         """
         size = jacobian_batch.size
         together = None
-        if size <= self.geometry.inner_rows(False):
-            together = self.functions.together(new, old, jacobian_batch.samples(), keep)
+        if jacobian_batch.at_once(self.geometry.inner_rows(False)):
+            samples = Samples(jacobian_batch.samples())
+            together = self.functions.together(new, old, samples, keep)
         if together is None:
             first, pull_first = self.values_and_pullback(new, batch, jacobian_batch)
             second, pull_second = self.values_and_pullback(old, batch, jacobian_batch)
@@ -157,11 +160,10 @@ class Oracle:
 
     def pullback(self, point: Vector, batch: Batch, cotangent: Vector) -> Vector:
         """g'_A(point)ᵀ cotangent."""
-        self.count(inner_jacobians=batch.size)
-
+        self.count(inner_jacobians=batch.amount())
         part = lambda s: self.functions.pullback(point, s, cotangent)  # noqa: E731
         matrix = self.functions.inner_jacobian is not None
-        return batch.sum(part, self.geometry.inner_rows(matrix)) / batch.size
+        return batch.mean(part, self.geometry.inner_rows(matrix))
 
     def each(self, point: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
         """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
@@ -178,22 +180,22 @@ class Oracle:
         """∇fₖ(y) of every sample of an outer batch, one row each."""
         self.count(outer_gradients=batch.size)
         single = jax.tree_util.tree_map(lambda a: a[:, None], batch.samples())
-        return jax.vmap(jax.grad(self.functions.outer_sum), (None, 0))(y, single)
+        return jax.vmap(jax.grad(self.functions.outer_sum), (None, 0))(y, Samples(single))
 
     def outer_gradient(self, y: Vector, batch: Batch | None) -> Vector:
         """∇f_B(y)."""
-        self.count(outer_gradients=1 if batch is None else batch.size)
+        self.count(outer_gradients=1 if batch is None else batch.amount())
         if batch is None:
             return jax.grad(self.functions.outer_sum)(y, None)
         part = jax.grad(self.functions.outer_sum)
-        return batch.sum(lambda s: part(y, s), self.geometry.outer_rows()) / batch.size
+        return batch.mean(lambda s: part(y, s), self.geometry.outer_rows())
 
     def outer_value(self, y: Vector, batch: Batch | None) -> Float[Array, ""]:
         """f_B(y); not counted, as it is only measured."""
         if batch is None:
             return self.functions.outer_sum(y, None)
         rows = self.geometry.outer_rows()
-        return batch.sum(lambda s: self.functions.outer_sum(y, s), rows) / batch.size
+        return batch.mean(lambda s: self.functions.outer_sum(y, s), rows)
 
     def projected(self, point: Vector, direction: Vector, samples: Any) -> Vector:
         """⟨direction, gᵢ(point)⟩ of each of some samples."""
@@ -204,18 +206,18 @@ class Oracle:
     def sizes(self, point: Vector, batch: Batch) -> Vector:
         """The mean of |gᵢ(point)|; not counted, as it is only measured."""
 
-        def part(samples: Any) -> Vector:
-            return jnp.sum(jnp.abs(self.functions.values(point, samples)), axis=0)
+        def part(samples: Samples) -> Vector:
+            return samples.sum(jnp.abs(self.functions.values(point, samples.rows)))
 
-        return batch.sum(part, self.geometry.inner_rows(False)) / batch.size
+        return batch.mean(part, self.geometry.inner_rows(False))
 
     def outer_size(self, y: Vector, batch: Batch | None) -> Float[Array, ""]:
         """The mean of |fₖ(y)|; not counted, as it is only measured."""
         if batch is None:
             return jnp.abs(self.functions.outer_sum(y, None))
         rows = self.geometry.outer_rows()
-        part = lambda s: jnp.sum(jnp.abs(self.functions.outer_values(y, s)))  # noqa: E731
-        return batch.sum(part, rows) / batch.size
+        part = lambda s: s.sum(jnp.abs(self.functions.outer_values(y, s.rows)))  # noqa: E731
+        return batch.mean(part, rows)
 
     def prox(self, point: Vector, step: Any) -> Vector:
         """prox_{step·r}(point)."""
@@ -227,7 +229,7 @@ class Oracle:
         self.count(prox=1)
         return self.functions.prox_of_image(image, step)
 
-    def count(self, **evaluated: int) -> None:
+    def count(self, **evaluated: Any) -> None:
         """Add to what has been evaluated."""
         old = self.counts._asdict()
         self.counts = Counts(**{k: v + evaluated.get(k, 0) for k, v in old.items()})

@@ -108,7 +108,7 @@ class Run:
         state, rows = self._loaded()
         self.recorder.begin(state.core)
         if not rows:
-            self.recorder.compile(state)
+            self._compile(state)
         self.began = time.perf_counter() - float(state.wall_seconds)
         latest = max((i for i, row in enumerate(rows) if row["epoch"] == 0), default=0)
         now = Progress(state, rows[:latest], rows[latest:], (), time.monotonic())
@@ -164,6 +164,7 @@ class Run:
         start = time.perf_counter()
         self.recorder.compile(state)
         self.setup.solver.compile(state.core)
+        self.recorder.wait()
         self.began += time.perf_counter() - start
 
     def _wall(self) -> float:

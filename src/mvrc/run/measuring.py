@@ -41,6 +41,7 @@ class Recorder:
         self.seconds = 0.0  # what the last measuring took
         self._may_defer = may_defer
         self._measurement = self._measuring("one" if axis is None else "each")
+        self._program: Any = None
 
     def begin(self, core: Any) -> None:
         """Once, with the first state: how many points are measured together."""
@@ -52,7 +53,12 @@ class Recorder:
     def compile(self, state: State) -> None:
         """The program that measures, for states like this one."""
         if not self._known:
-            self._measurement.compile(self._stacked([self.point(state)]))
+            self._program = self._measurement.compile(self._stacked([self.point(state)]))
+
+    def wait(self) -> None:
+        """Until it is compiled."""
+        if self._program is not None:
+            self._program.wait()
 
     def rows(self, states: tuple[State, ...]) -> list[Row]:
         """The rows of some states, measured where the solver does not know."""

@@ -64,6 +64,7 @@ class Solver:
             self._recorder.begin(state.core)
             self._recorder.compile(state)
             setup.solver.compile(state.core)
+            self._recorder.wait()
             self._first = row_of(self._recorder.rows((state,))[0], None)
         self._setup = setup
         return with_best(state, [self._recorder.point(state)], [self._first["objective"]])

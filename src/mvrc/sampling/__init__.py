@@ -2,7 +2,9 @@
 
 from mvrc.sampling.arrays import SAMPLING as SAMPLING
 from mvrc.sampling.arrays import ArraySource as ArraySource
+from mvrc.sampling.source import Amount as Amount
 from mvrc.sampling.source import Batch as Batch
+from mvrc.sampling.source import Samples as Samples
 from mvrc.sampling.source import Sizes as Sizes
 from mvrc.sampling.source import Source as Source
 from mvrc.sampling.source import key_bits as key_bits

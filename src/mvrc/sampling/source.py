@@ -9,13 +9,14 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jax.extend import core
+from jaxtyping import Array, Bool, Int
 
 from mvrc.support import checks
 
@@ -48,13 +49,56 @@ class Sizes:
                 checks.integer(f"{field.name} of Sizes", size)
 
 
+class Samples(NamedTuple):
+    """Some samples, of which those that are not `valid` only fill up a shape."""
+
+    rows: Any  # a pytree with a leading axis
+    valid: Bool[Array, " length"] | None = None  # None: all are
+
+    def sum(self, each: Any) -> Any:
+        """The sum of what is there for each sample, along the leading axis."""
+
+        def total(a: Any) -> Any:
+            if self.valid is not None:
+                a = jnp.where(self.valid.reshape(-1, *(1,) * (a.ndim - 1)), a, 0)
+            return jnp.sum(a, axis=0)
+
+        return jax.tree_util.tree_map(total, each)
+
+
+@dataclasses.dataclass(frozen=True)
+class Amount:
+    """How many samples are evaluated, where a program serves every n: c + m·n + M·N."""
+
+    fixed: int = 0
+    inner: int = 0
+    outer: int = 0
+
+    def __add__(self, other: Any) -> Amount:
+        other = other if isinstance(other, Amount) else Amount(other)
+        return Amount(self.fixed + other.fixed, self.inner + other.inner, self.outer + other.outer)
+
+    __radd__ = __add__
+
+    def __mul__(self, times: int) -> Amount:
+        return Amount(times * self.fixed, times * self.inner, times * self.outer)
+
+    __rmul__ = __mul__
+
+    def at(self, n: int | None, N: int | None) -> int:
+        """The number, once n and N are known."""
+        return self.fixed + self.inner * (n or 0) + self.outer * (N or 0)
+
+
 class Batch(abc.ABC):
     """Some samples, in an order that the source fixes, without being held as a whole.
 
     Sample i depends on the batch alone, never on the piece that it is asked for in.
     """
 
-    size: int
+    size: Any  # a number that may be traced
+    length: int | None = None  # samples of a piece, a power of two, where the size is traced
+    most: int | None = None  # what such a size is at most, where that is one piece
     complete: ClassVar[bool] = False  # whether it is every sample that there is
 
     @abc.abstractmethod
@@ -76,10 +120,31 @@ class Batch(abc.ABC):
         """The most samples that a piece should have."""
         return self.size
 
-    def sum(self, part: Callable[[Any], Any], most: int) -> Any:
+    def amount(self) -> Any:
+        """The size, to be counted: a number, or an `Amount`."""
+        return self.size
+
+    def at_once(self, most: int) -> bool:
+        """Whether they are known to be at most so many."""
+        return self.length is None and self.size <= most
+
+    def mean(self, part: Callable[[Samples], Any], most: int) -> Any:
+        """The same divided by the size."""
+        return self.divided(self.sum(part, most))
+
+    def divided(self, total: Any) -> Any:
+        """A total divided by the size."""
+        if self.length is None:
+            return jax.tree_util.tree_map(lambda a: a / self.size, total)
+        size = jnp.asarray(self.size)
+        return jax.tree_util.tree_map(lambda a: a / size.astype(a.dtype), total)
+
+    def sum(self, part: Callable[[Samples], Any], most: int) -> Any:
         """Σ part(piece) over pieces of at most `most` samples."""
+        if self.length is not None:
+            return self._sum_traced(part, min(self.length, 2 ** (most.bit_length() - 1)))
         if self.size <= most:
-            return part(self.samples())
+            return part(Samples(self.samples()))
         limit = min(most, self.piece_limit())
         rows = min(max(most // _PIECES, min(most, _LEAST)), limit)
         # Pieces without a rest where that can be had: `part` is then in the program only once.
@@ -89,15 +154,41 @@ class Batch(abc.ABC):
         count, rest = divmod(self.size, rows)
 
         def add(total: Any, i: Any) -> tuple[Any, None]:
-            return jax.tree_util.tree_map(jnp.add, total, part(self.piece(i * rows, rows))), None
+            more = part(Samples(self.piece(i * rows, rows)))
+            return jax.tree_util.tree_map(jnp.add, total, more), None
 
-        shapes = jax.eval_shape(lambda: part(self.piece(0, rows)))
-        zeros = jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        zeros = _zeros(lambda: part(Samples(self.piece(0, rows))))
         total, _ = jax.lax.scan(add, zeros, jnp.arange(count))
         if rest:
-            last = part(self.piece(count * rows, rest))
+            last = part(Samples(self.piece(count * rows, rest)))
             total = jax.tree_util.tree_map(jnp.add, total, last)
         return total
+
+    def _sum_traced(self, part: Callable[[Samples], Any], rows: int) -> Any:
+        """The same in pieces of so many samples; what the last has too many of is not valid."""
+
+        def piece(i: Any) -> Any:
+            start = i * rows
+            valid = start + jnp.arange(rows, dtype=jnp.int32) < self.size
+            return part(Samples(self.piece(start, rows), valid))
+
+        if self.most is not None and self.most <= rows:
+            return piece(jnp.int32(0))
+        traced, shapes = jax.make_jaxpr(piece, return_shape=True)(jnp.int32(0))  # once for all
+        leaves, tree = jax.tree_util.tree_flatten(shapes)
+
+        def add(i: Any, total: list[Any]) -> list[Any]:
+            return [a + b for a, b in zip(total, core.jaxpr_as_fun(traced)(i), strict=True)]
+
+        pieces = (self.size + (rows - 1)) // rows
+        zeros = [jnp.zeros(s.shape, s.dtype) for s in leaves]
+        total = jax.lax.fori_loop(0, pieces, add, zeros)
+        return jax.tree_util.tree_unflatten(tree, total)
+
+
+def _zeros(like: Callable[[], Any]) -> Any:
+    shapes = jax.eval_shape(like)
+    return jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 Draws = tuple[Any, Callable[[Any], Batch]]  # tickets, one per step, and what opens a ticket
@@ -113,6 +204,11 @@ class Source(eqx.Module):
     @abc.abstractmethod
     def count(self) -> int | None:
         """How many there are; None: endless."""
+
+    @property
+    def capacity(self) -> int | None:
+        """How many there may be in the programs of this one; None: endless."""
+        return self.count
 
     @abc.abstractmethod
     def given(self) -> Any:
@@ -144,12 +240,19 @@ class Source(eqx.Module):
         seen."""
 
     @abc.abstractmethod
-    def scattered(self, rows: int, shift: Any) -> Callable[[Any], Batch]:
-        """Piece i of all samples in an order that is spread over them; ⌈n/rows⌉ pieces are all."""
+    def spread(self, size: Any, shift: Any = 0) -> Batch:
+        """So many samples, a number that may be traced, spread over all; n of them are all."""
 
     @abc.abstractmethod
     def thinned(self, rows: int) -> Source:
         """A random part of the samples as a source of its own, always the same one."""
+
+    def packed(self, side: str, numbers: int) -> Source:
+        """The same in a shape that other numbers of samples share, where it has such a thing.
+
+        `side` is "inner" or "outer"; `numbers` is what the evaluation of a sample holds.
+        """
+        return self
 
     @abc.abstractmethod
     def draws(self, key: Any, steps: int, size: int) -> Draws:

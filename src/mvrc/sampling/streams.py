@@ -72,7 +72,7 @@ class Stream(Source):
     def subsample(self, key: Any, size: int, i: Any) -> Batch:
         return Drawn(self.draw, jax.random.fold_in(key, i), size)
 
-    def scattered(self, rows: int, shift: Any) -> Callable[[Any], Batch]:
+    def spread(self, size: Any, shift: Any = 0) -> Batch:
         raise AssertionError("an endless source has no order")
 
     def thinned(self, rows: int) -> Stream:

@@ -21,7 +21,7 @@ from mvrc.solvers.penalty import Penalty
 from mvrc.solvers.rehearsal import full_passes, rehearse, rehearsed_rows
 from mvrc.solvers.secants import SecantSolver
 from mvrc.solvers.sizing import curvature_sample, work_of
-from mvrc.theory.estimation import smoothness
+from mvrc.theory.smoothness import smoothness
 
 EXPENSIVE = 2**15  # samples from which on a pass is expensive
 PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set

@@ -128,7 +128,7 @@ class FullPassSolver(CoreSolver):
             epoch=0, x0=x, x=x, objective=np.inf, gradient=nothing, scale=0.0, inner=self._inner,
             outer=self._inner, squares=nothing, radius=np.inf, model=self.first_model(len(x)),
             trial=trial, left=np.inf, newton=nothing, end=GOING, decision=0, level=0, rejected=0,
-            rejections=0, runaway=0, first_scale=0.0, first_decrease=-1.0, mark=np.inf,
+            rejections=0, runaway=0, unsure=True, first_scale=0.0, first_decrease=-1.0, mark=np.inf,
         ))  # fmt: skip
 
     def init(self, x0: Any) -> tuple[FullPassState, Info]:
@@ -232,7 +232,7 @@ class FullPassSolver(CoreSolver):
             level=state.level + 1 if level else 0 if accepted else state.level,
             rejected=0 if accepted else state.rejected + 1,
             rejections=state.rejections + (not accepted),
-            runaway=state.runaway + 1 if to_boundary and state.left == np.inf else 0,
+            runaway=state.runaway + 1 if to_boundary and state.unsure else 0,
         )  # fmt: skip
         if not accepted:
             return state._replace(decision=REJECTED if finite else BROKEN)
@@ -271,8 +271,9 @@ class FullPassSolver(CoreSolver):
                     continue
             break
         state = state._replace(
-            trial=trial, newton=found.step, left=found.left if found.minimum else np.inf
-        )
+            trial=trial, newton=found.step, left=found.left if found.minimum else np.inf,
+            unsure=not (found.minimum and (found.sure or self.penalty.zero)),
+        )  # fmt: skip
         if small:
             return state._replace(end=PLATEAU if self._flat(state, D, found) else CONVERGED)
         if stuck or ended == STALLED:
@@ -301,9 +302,11 @@ class FullPassSolver(CoreSolver):
         """What is left is nothing against Φ or its rounding, or changes no digit of x."""
         if not found.minimum:
             return False
-        noise = NOISE * self.eps * state.scale
+        noise, size = NOISE * self.eps * state.scale, abs(state.objective)
+        if noise > self.eps**0.25 * (size + max(state.first_decrease, 0.0)):
+            noise = 0.0  # rounding that hides Φ itself says nothing of what is left
         unmoved = np.all(np.abs(found.step) <= 2 * self.eps * np.abs(state.x))
-        return bool(found.left <= max(self.eps**TOLERANCE * abs(state.objective), noise) or unmoved)
+        return bool(found.left <= max(self.eps**TOLERANCE * size, noise) or unmoved)
 
     def _flat(self, state: FullPassState, D: np.ndarray, found: Assessment) -> bool:
         """Whether an unknown has lost the curvature that it had: a plateau."""

@@ -47,7 +47,8 @@ class FullPassState(NamedTuple):
     level: Any  # trials in a row within rounding
     rejected: Any  # trials rejected in a row
     rejections: Any  # in all
-    runaway: Any  # good steps in a row to the boundary of a model without a minimum
+    runaway: Any  # good steps in a row to the boundary of a model without a sure minimum
+    unsure: Any  # whether the model has no sure minimum
     first_scale: Any
     first_decrease: Any  # −1 before there is one
     mark: Any  # Φ at the last multiple of KINKED_PASSES

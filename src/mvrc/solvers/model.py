@@ -12,6 +12,7 @@ from mvrc.solvers.trust_region import boundary
 from mvrc.support.numerics import extrapolate
 
 STEPS = 500  # most prox of one model problem
+ROUNDING = 8.0  # roundings of u: a prox residual of so many is as good as none
 NEWTON = 10  # semismooth Newton steps, and steps of FISTA, in turns
 
 
@@ -164,7 +165,8 @@ def minimise(
             best, best_size = image, now
         if matrix is not None:
             ahead = u = image
-    return Minimum(best, best_size <= max(tolerance, 1e-12) * first)
+    rounding = ROUNDING * np.finfo(float).eps * size(best)
+    return Minimum(best, best_size <= max(max(tolerance, 1e-12) * first, rounding))
 
 
 def semismooth(

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc.compiler import quick
 from mvrc.oracle import Counts, Geometry, Oracle, Vector, curvature
 from mvrc.problem import Composition
 from mvrc.support import cache
@@ -56,30 +57,35 @@ class Passes:
         self.problem, self.geometry = problem, geometry
         self.dtype = geometry.x.dtype
         self.compiling = 0.0  # seconds
-        self._numbers, self._static = partition(problem, self.dtype)
+        self._packed = problem.packed(geometry)
+        # What a measurement of ∇²F evaluates of the most samples that the program serves.
+        most = self._packed.inner_source.capacity or 0
+        self._small = most * self.d * geometry.inner_numbers() <= quick.SMALL
+        self._numbers, self._static = partition(self._packed, self.dtype)
         self._last: tuple[bytes, Evaluation] | None = None
 
     def compile(self) -> None:
         """What every step needs."""
-        self._program(_full, (), self._blank()[0])
+        self._program(_full, self._blank()[0])
 
     def has_curvature(self, sample: CurvatureSample) -> bool:
         """Whether f and g can be differentiated twice; compiles the program if they can."""
         x, y = self._blank()
         zero = np.int32(0)
-        return self._can(_curvature, (sample.rows,), x, y, y, zero, zero)
+        self._begun(_full, x)  # which is needed in any case
+        return self._can(_curvature, x, y, y, zero, zero)
 
     def has_products(self) -> bool:
         """The same for products with ∇²F."""
         x, y = self._blank()
-        return self._can(_product, (), x, y, y, x)
+        return self._can(_product, x, y, y, x)
 
     def _blank(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(self.d, self.dtype), np.zeros(self.geometry.y.size, self.geometry.y.dtype)
 
-    def _can(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> bool:
+    def _can(self, program: Any, *arguments: Any) -> bool:
         try:
-            self._program(program, sizes, *arguments)
+            self._program(program, *arguments)
         except Exception:  # a custom derivative rule that cannot be differentiated again
             return False
         return True
@@ -88,7 +94,7 @@ class Passes:
         """F, ∇F and the size of its terms, in one pass."""
         point = x.astype(self.dtype)
         if self._last is None or self._last[0] != point.tobytes():
-            found = self._run(_full, (), point)
+            found = self._run(_full, point)
             value, gradient, scale, inner, outer = jax.device_get(found)
             evaluation = Evaluation(
                 float(value), gradient.astype(np.float64), float(scale), inner, outer
@@ -101,13 +107,11 @@ class Passes:
         sample: CurvatureSample, pieces: int, shift: int,
     ) -> tuple[Curvature, Counts]:  # fmt: skip
         """∇²F; B from so many pieces of the samples, A from all."""
-        shift = shift % self.n
-        found = self._run(
-            _curvature, (sample.rows,),
-            x.astype(self.dtype), inner, outer, np.int32(pieces), np.int32(shift),
-        )  # fmt: skip
-        matrix, diagonal = (np.asarray(a).astype(np.float64) for a in found)
         rows = min(pieces * sample.rows, self.n)
+        found = self._run(
+            _curvature, x.astype(self.dtype), inner, outer, np.int32(rows), np.int32(shift % self.n)
+        )
+        matrix, diagonal = (np.asarray(a).astype(np.float64) for a in found)
         return Curvature(matrix, diagonal), Counts(0, self.n + self.d * rows, self.d * self.N, 0)
 
     def gauss_newton(
@@ -117,7 +121,7 @@ class Passes:
 
         None where a gₖ or a ∂ₖf is negative.
         """
-        found = self._run(_gauss_newton, (), x.astype(self.dtype), inner, outer)
+        found = self._run(_gauss_newton, x.astype(self.dtype), inner, outer)
         matrix = np.asarray(found).astype(np.float64)
         counts = Counts(0, 2 * self.n, self.d * self.N, 0)
         return (matrix if np.all(np.isfinite(matrix)) else None), counts
@@ -130,55 +134,55 @@ class Passes:
         if not size > 0:
             return np.zeros_like(v), Counts()
         unit = (v / size).astype(self.dtype)  # v may be beyond the range of float32
-        found = self._run(_product, (), x.astype(self.dtype), inner, outer, unit)
+        found = self._run(_product, x.astype(self.dtype), inner, outer, unit)
         return size * np.asarray(found).astype(np.float64), Counts(0, 2 * self.n, self.N, 0)
 
-    def _run(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> Any:
-        return self._program(program, sizes, *arguments)(self._numbers, *arguments)
+    def _run(self, program: Any, *arguments: Any) -> Any:
+        return self._program(program, *arguments)(self._numbers, *arguments)
 
-    def _program(self, program: Any, sizes: tuple[int, ...], *arguments: Any) -> Any:
+    def _program(self, program: Any, *arguments: Any) -> Any:
         start = time.perf_counter()
-        given = signature((self._numbers, *arguments))
-        compiled, fresh = _compiled(program, self._static, self.geometry, sizes, given)
+        compiled, fresh = self._begun(program, *arguments)
         if fresh:
+            compiled.wait()
             fresh.clear()
             self.compiling += time.perf_counter() - start
         return compiled
 
+    def _begun(self, program: Any, *arguments: Any) -> Any:
+        given = signature((self._numbers, *arguments))
+        rare = program is not _full and self._small
+        return _compiled(program, self._static, self.geometry, rare, given)
+
 
 @cache.remember
 def _compiled(
-    program: Any, static: Static, geometry: Geometry, sizes: tuple[int, ...], given: Signature
+    program: Any, static: Static, geometry: Geometry, rare: bool, given: Signature
 ) -> tuple[Any, list[bool]]:
     """A program for such arguments, and a list that is empty once it has been asked for."""
 
     def run(numbers: Any, *arguments: Any) -> Any:
         problem = combine(numbers, static)
-        return program(Oracle(problem.functions(geometry)), problem, *sizes, *arguments)
+        return program(Oracle(problem.functions(geometry)), problem, *arguments)
 
-    return jax.jit(run).lower(*given.specs()).compile(), [True]
+    return quick.Program(run, given.specs(), rare=rare), [True]
 
 
 def _full(oracle: Oracle, problem: Composition, x: Vector) -> Any:
     everything, outside = problem.everything()
     inner, pull = oracle.values_and_pullback(x, everything)
     outer = oracle.outer_gradient(inner, outside)
-    part = everything
-    if everything.size > SIZES:
-        part = problem.inner_source.scattered(SIZES, 0)(0)
-    sizes = jnp.maximum(oracle.sizes(x, part), jnp.abs(inner))
+    sizes = jnp.maximum(oracle.sizes(x, problem.inner_source.part(SIZES)), jnp.abs(inner))
     scale = oracle.outer_size(inner, outside) + jnp.vdot(jnp.abs(outer), sizes)
     return oracle.outer_value(inner, outside), pull(outer), scale, inner, outer
 
 
 def _curvature(
-    oracle: Oracle, problem: Composition, rows: int, x: Vector, inner: Vector, outer: Vector,
-    pieces: Any, shift: Any,
+    oracle: Oracle, problem: Composition, x: Vector, inner: Vector, outer: Vector, size: Any,
+    shift: Any,
 ) -> Any:  # fmt: skip
-    piece = problem.inner_source.scattered(rows, shift)
-    outside, inside = curvature.hessian(
-        oracle, x, inner, outer, problem.everything(), piece, pieces
-    )
+    part = problem.inner_source.spread(size, shift)
+    outside, inside = curvature.hessian(oracle, x, inner, outer, problem.everything(), part)
     whole = outside + inside
     return (whole + whole.T) / 2, jnp.abs(jnp.diagonal(outside)) + jnp.abs(jnp.diagonal(inside))
 

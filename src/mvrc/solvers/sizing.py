@@ -12,6 +12,7 @@ import numpy as np
 
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
+from mvrc.sampling import Samples
 from mvrc.solvers.passes import CurvatureSample, Passes
 from mvrc.support.partition import partition
 
@@ -52,7 +53,7 @@ def work_of(problem: Composition, geometry: Geometry) -> float:
 
     x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
     u = jax.ShapeDtypeStruct((outer,), geometry.y.dtype)
-    sample = jax.eval_shape(lambda: inner.refresh(jax.random.key(0), 8).samples())
+    sample = jax.eval_shape(lambda: Samples(inner.refresh(jax.random.key(0), 8).samples()))
     try:
         found = jax.jit(one).lower(x, u, sample).cost_analysis()
         flops = float(found["flops"]) / 8  # type: ignore[index]

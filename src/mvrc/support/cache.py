@@ -1,6 +1,6 @@
-"""Caches of compiled programs: those of this process, and on disk those of earlier ones.
+"""The programs of this process, compiled once.
 
-In this process every program that depends on a user's functions is kept here and nowhere else:
+Every program that depends on a user's functions is kept here and nowhere else:
 `jax.jit` with static arguments would keep its programs, and the functions, for ever.
 """
 
@@ -9,17 +9,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 
-from mvrc.support import checks
 from mvrc.support.partition import Static, strongly
 
 # The most that is kept at a time, compiled programs and what else was told by tracing. A call of
@@ -106,43 +102,3 @@ def _functions(key: tuple[Any, ...]) -> Iterator[Any]:
 def _drop(key: Any, _: Any) -> None:
     with _lock:
         _kept.pop(key, None)
-
-
-def disk_folder() -> str | None:
-    """Where JAX keeps programs on disk, by our doing or the user's."""
-    config: Any = jax.config  # its switches have types from some release on only
-    return config.jax_compilation_cache_dir
-
-
-@checks.explain_keywords
-def compilation_cache(folder: str | Path | None = None) -> Path:
-    """Keep compiled programs in `folder` (by default `mvrc` in the user's cache folder).
-
-    Call it once, before the first `minimize`. It sets JAX's own persistent cache, for programs of
-    any size and compile time.
-    """
-    if folder is None:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(home) / "mvrc" / "xla"
-    path = _writable(folder)
-    jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    return path
-
-
-def _writable(folder: Any) -> Path:
-    """The folder, made if need be; refused when nothing can be written to it."""
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise TypeError(f"folder must be the path of a folder, not {checks.shown(folder)}.")
-    path = Path(folder).expanduser().resolve()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(
-            f"folder {str(path)!r} cannot be written ({reason}); give a folder that can."
-        ) from error
-    return path

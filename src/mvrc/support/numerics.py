@@ -29,14 +29,13 @@ def power_step(image: Any, unit: Any) -> tuple[Any, Any]:
     return divide(image, length, unit), length
 
 
-def power_iteration(apply: Callable[[Any], Any], unit: Any, turns: int) -> tuple[Any, Any]:
+def power_iteration(apply: Callable[[Any], Any], unit: Any, turns: Any) -> tuple[Any, Any]:
     """The last unit vector, and ‖A·unit‖ at the last turn: the largest eigenvalue, in JAX."""
 
-    def turn(unit: Any, _: Any) -> tuple[Any, Any]:
-        return power_step(apply(unit), unit)
+    def turn(_: Any, found: Any) -> tuple[Any, Any]:
+        return power_step(apply(found[0]), found[0])
 
-    unit, lengths = jax.lax.scan(turn, unit, None, length=turns)
-    return unit, lengths[-1]
+    return jax.lax.fori_loop(0, turns, turn, (unit, jnp.zeros((), unit.dtype)))
 
 
 def extrapolate(new: Any, old: Any, t: Any, uphill: Any) -> tuple[Any, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-TRICKS = ("cse", "fused_loop", "prefetch", "runs", "branch")  # compiler/README.md: what each does
+# compiler/README.md says what each does.
+TRICKS = ("cse", "fused_loop", "prefetch", "runs", "branch", "quick")
 
 
 def on(trick: str) -> bool:

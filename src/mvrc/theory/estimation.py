@@ -1,8 +1,7 @@
-"""Constants of the theory estimated from samples, and the default step size."""
+"""Constants of the theory estimated from samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -12,138 +11,11 @@ import numpy as np
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import key_bits
-from mvrc.support import cache, checks
-from mvrc.support.numerics import divide, power_iteration
-from mvrc.support.partition import Static, combine, partition
+from mvrc.support import checks
 from mvrc.theory.constants import Constants
 
-_ROWS = 2048  # samples used for the smoothness
-_FEW = 512  # where a guess does
-# Steps along which curvature is looked for. On a tilted risk that starts far out (t = 5, x0 = −1)
-# the largest was met at the seventh, 55 times that at x0; later ones changed nothing.
-_PATH = 16
-_TURNS = 20  # of a power iteration; half as many where it goes on from the last point
 _POINTS = 8  # points tried in the ball
 _ENTRIES = 2**24  # most entries of all per-sample Jacobians held at once
-
-
-def default_step_size(problem: Composition, x: Any) -> float:
-    """1/(4L), with L the largest curvature of F found near x by power iteration.
-
-    Curvature is looked for at x, at three random points within max(1, ‖x‖) of it, and along
-    `_PATH` proximal gradient steps of length 1/L from x, L being the largest so far; every step
-    sees other samples where they are many. A function that bends much more elsewhere can still
-    defeat it; the run then starts again at a quarter of it.
-    """
-    with problem.precision(x):
-        geometry = problem.geometry(x)
-        rows = min(_ROWS, geometry.inner_rows(False))
-        L = _smoothest(problem, geometry, geometry.x.flatten(x), rows, 3, _PATH)
-    return 1 / (4 * L) if np.isfinite(L) and L > 0 else 1.0
-
-
-def smoothness(problem: Composition, geometry: Geometry, x: Vector) -> tuple[float, int]:
-    """The curvature of F at x by power iteration, and the samples looked at, each once."""
-    rows = min(_FEW, geometry.inner_rows(False))
-    if problem.n is not None:
-        rows = min(rows, max(problem.n // 8, min(problem.n, 32)))
-    L = _smoothest(problem, geometry, x, rows, 0, 0)
-    if np.isfinite(L) and L > 0:
-        return L, rows
-    return 1 / (4 * default_step_size(problem, geometry.x.unflatten(x))), rows
-
-
-@cache.program
-def _smoothness(
-    static: Static, geometry: Geometry, rows: int, nearby: int, path: int, exact: bool
-) -> Callable[[Any, Vector], Any]:
-    """The largest curvature at x, at some random points nearby, and along a path from x."""
-
-    def largest(numbers: Any, x: Vector) -> Any:
-        return _largest_curvature(combine(numbers, static), geometry, x, rows, nearby, path, exact)
-
-    return largest
-
-
-def _largest_curvature(
-    problem: Composition, geometry: Geometry, x: Vector, rows: int, nearby: int, path: int,
-    exact: bool,
-) -> Any:  # fmt: skip
-    keys = jax.random.split(jax.random.key(0), 4)
-    oracle = Oracle(problem.functions(geometry))
-
-    def linearized(point: Vector, i: Any) -> tuple[Vector, Callable[[Vector], Vector]]:
-        """∇F and its derivative on the i-th subsample."""
-        inner = problem.inner_source.subsample(keys[0], rows, i)
-        outer = None
-        if problem.outer_source is not None:
-            most = min(_ROWS, geometry.outer_rows())
-            outer = problem.outer_source.subsample(keys[1], most, i)
-
-        def gradient(x: Vector) -> Vector:
-            return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
-
-        return _linearized(gradient, point, exact)
-
-    def largest(
-        product: Callable[[Vector], Vector], unit: Vector, turns: int
-    ) -> tuple[Vector, Any]:
-        return power_iteration(product, unit, turns)
-
-    def curvature(point: Vector) -> Any:
-        return largest(linearized(point, 0)[1], _direction(x), _TURNS)[1]
-
-    if not nearby:
-        return curvature(x)
-    radius = jnp.maximum(1.0, jnp.linalg.norm(x))
-    away = jax.random.normal(keys[3], (nearby, *x.shape), x.dtype)
-    away = x + radius * away / jnp.linalg.norm(away, axis=1, keepdims=True)
-    found = jax.lax.map(curvature, jnp.concatenate([x[None], away]))
-    found = jnp.max(jnp.where(jnp.isfinite(found), found, 0))
-    if not path:
-        return found
-
-    def step(carry: Any, i: Any) -> tuple[Any, None]:
-        point, unit, most = carry
-        slope, product = linearized(point, i)
-        unit, length = largest(product, unit, _TURNS // 2)
-        most = jnp.maximum(most, jnp.where(jnp.isfinite(length), length, 0))
-        eta = divide(jnp.ones_like(most), most, 1.0)
-        moved = geometry.x.unflatten(point - eta * slope)
-        moved = geometry.x.flatten(problem.regularizer.prox(moved, eta))
-        fine = jnp.all(jnp.isfinite(moved)) & jnp.all(jnp.isfinite(unit))
-        point, unit = (jnp.where(fine, a, b) for a, b in ((moved, point), (unit, _direction(x))))
-        return (point, unit, most), None
-
-    return jax.lax.scan(step, (x, _direction(x), found), jnp.arange(path))[0][2]
-
-
-def _direction(like: Vector) -> Vector:
-    """A fixed unit vector with no preference; a constant, as random bits are slow to compile."""
-    normal = np.random.default_rng(0).standard_normal(like.shape)
-    return jnp.asarray(normal / np.linalg.norm(normal), like.dtype)
-
-
-def _smoothest(
-    problem: Composition, geometry: Geometry, x: Vector, rows: int, nearby: int, path: int
-) -> float:
-    """`_smoothness`, by differences of gradients where a derivative rule is the user's own."""
-    numbers, static = partition(problem, geometry.x.dtype)
-    try:
-        return float(_smoothness(static, geometry, rows, nearby, path, True)(numbers, x))
-    except TypeError:  # a custom_vjp that cannot be differentiated again, found when lowered
-        return float(_smoothness(static, geometry, rows, nearby, path, False)(numbers, x))
-
-
-def _linearized(
-    gradient: Callable[[Vector], Vector], point: Vector, exact: bool
-) -> tuple[Vector, Callable[[Vector], Vector]]:
-    """The gradient at a point, and Hessian-vector products."""
-    if exact:
-        return jax.linearize(gradient, point)  # evaluates f and g once
-    here = gradient(point)
-    scale = jnp.maximum(1, jnp.linalg.norm(point)) * jnp.finfo(point.dtype).eps ** (1 / 3)
-    return here, lambda direction: (gradient(point + scale * direction) - here) / scale
 
 
 class _Bounds(NamedTuple):

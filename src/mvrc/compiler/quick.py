@@ -1,0 +1,72 @@
+"""Programs compiled in half the time, by options of XLA's that leave steps as fast as they are.
+
+The emitters of fusions take half of the time of a small program, and parallel code generation
+makes it for more threads than it gains.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jaxlib
+
+from mvrc.compiler import disk
+from mvrc.support import tricks
+
+# Releases that know the options: an unknown one is an error.
+TESTED = ("0.8.2", "0.8.3", "0.9.0", "0.9.0.1", "0.12.0", "0.12.0.1")
+
+_OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+_RARE = {"xla_backend_optimization_level": 0}
+
+# Numbers that a program evaluates which runs a few times in a run, up to which it is not optimised:
+# that takes 0.15 s, and makes it up to six times as fast, so at most 0.1 s faster.
+SMALL = 2**26
+
+
+def options(rare: bool = False) -> dict[str, Any]:
+    """For `jax.jit(…, compiler_options=…)`; `rare`: of a program that hardly runs."""
+    fits = jax.default_backend() == "cpu" and jaxlib.__version__ in TESTED
+    if not (fits and tricks.on("quick")):
+        return {}
+    return _OPTIONS | _RARE if rare else dict(_OPTIONS)
+
+
+class Program:
+    """`function` for arguments of such shapes, compiled beside what goes on.
+
+    It is traced at once; who calls it first waits for XLA.
+
+    Args:
+        function, specs: what is compiled.
+        donate: arguments that it may overwrite.
+        rare: whether it hardly runs.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], specs: Any, donate: tuple[int, ...] = (),
+        rare: bool = False,
+    ) -> None:  # fmt: skip
+        chosen = options(rare)
+        lowered = jax.jit(function, donate_argnums=donate, compiler_options=chosen).lower(*specs)
+        self._later: Future[Any] | None = _threads().submit(disk.compile, lowered, chosen)
+        self._run: Any = None
+
+    def wait(self) -> None:
+        """Until it is compiled; raises what the compiler raises."""
+        if self._later is not None:
+            self._run, self._later = self._later.result(), None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._later is not None:
+            self.wait()
+        return self._run(*arguments)
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, "mvrc-compiler")

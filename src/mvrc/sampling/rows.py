@@ -1,0 +1,138 @@
+"""Batches of rows: in order, at drawn indices, spread over all, in blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from mvrc.compiler import rows
+from mvrc.sampling.draws import block_starts, indices, spread, turned
+from mvrc.sampling.source import Amount, Batch, Draws
+
+SAMPLING = ("replacement", "reshuffled")
+
+# Indices of a whole epoch are drawn at once up to this many (4 MiB), step by step above it.
+_AT_ONCE = 2**20
+
+
+def small_batches(data: Any, sampling: str, count: Any, key: Any, steps: int, size: int) -> Draws:
+    """The small batches of so many steps, from the first `count` rows."""
+    if sampling == "reshuffled":
+        starts = block_starts(key, steps, size, count)
+        return starts, lambda first: Block(data, first, size, count)
+
+    def chosen(t: Any) -> Any:
+        return indices(jax.random.fold_in(key, t), size, count)
+
+    times = jnp.arange(steps)
+    if steps * size > _AT_ONCE:
+        return times, lambda t: Gathered(data, chosen(t), size)
+    return jax.vmap(chosen)(times), lambda found: Gathered(data, found, size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows(Batch):
+    """All rows of the arrays, in order, without a copy."""
+
+    complete: ClassVar[bool] = True
+
+    data: Any
+    size: Any
+    length: int | None = None
+    side: str = ""
+
+    def piece(self, start: Any, length: int) -> Any:
+        there = jax.tree_util.tree_leaves(self.data)[0].shape[0]
+        return self.data if length == there else rows.cut(self.data, start, length, there)
+
+    def amount(self) -> Any:
+        return self.size if self.length is None else Amount(**{self.side: 1})
+
+    def indices(self) -> Int[Array, " size"]:
+        return jnp.arange(self.size, dtype=jnp.int32)
+
+    def piece_limit(self) -> int:
+        row = sum(a.nbytes // a.shape[0] for a in jax.tree_util.tree_leaves(self.data))
+        return max(1, rows.PIECE // max(1, row))
+
+
+@dataclasses.dataclass(frozen=True)
+class Gathered(Batch):
+    """Rows at drawn indices."""
+
+    data: Any
+    chosen: Int[Array, " size"]
+    size: int
+
+    def piece(self, start: Any, length: int) -> Any:
+        chosen = self.chosen
+        if length != self.size:
+            chosen = jax.lax.dynamic_slice_in_dim(chosen, start, length)
+        return rows.gather(chosen, self.data)
+
+    def indices(self) -> Int[Array, " size"]:
+        return self.chosen
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread(Batch):
+    """Rows (first + i)·stride + shift mod count."""
+
+    data: Any
+    count: Any
+    stride: Any
+    shift: Any
+    size: Any
+    length: int | None = None
+    first: Any = 0
+    most: int | None = None
+
+    def piece(self, start: Any, length: int) -> Any:
+        place = (self.first + start + jnp.arange(length, dtype=jnp.int32)) % self.count
+        there = jax.tree_util.tree_leaves(self.data)[0].shape[0]
+        found = spread(place, self.stride, self.count, there)
+        return rows.gather((found + self.shift) % self.count, self.data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block(Batch):
+    """`size` contiguous rows from `first` on, wrapping round the end."""
+
+    data: Any
+    first: Int[Array, ""]
+    size: int
+    count: Any  # rows in all
+
+    def piece(self, start: Any, length: int) -> Any:
+        start = turned(self.first, start, self.count)
+        known = isinstance(self.count, int)
+        if known and self.count % self.size == 0 and length == self.size:
+            return Rows(self.data, self.count).piece(start, length)
+
+        def inside(start: Any, a: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(a, start, length)
+
+        def over_the_end(start: Any, a: Array) -> Array:
+            # The last rows joined to the first, and cut there.
+            last = jax.lax.dynamic_slice_in_dim(a, self.count - length, length)
+            joined = jnp.concatenate([last, a[:length]], axis=0)
+            return jax.lax.dynamic_slice_in_dim(joined, start - (self.count - length), length)
+
+        @jax.custom_batching.custom_vmap
+        def wrapped(start: Any, a: Array) -> Array:
+            return jax.lax.cond(start <= self.count - length, inside, over_the_end, start, a)
+
+        @wrapped.def_vmap
+        def _(seeds: int, batched: Any, starts: Any, a: Array) -> tuple[Array, bool]:
+            # Slices at many starts are gathers anyway, and of a cond both branches would run.
+            chosen = (starts[:, None] + jnp.arange(length, dtype=starts.dtype)) % self.count
+            return a.at[chosen].get(mode="promise_in_bounds"), True
+
+        return jax.tree_util.tree_map(lambda a: wrapped(start, a), self.data)
+
+    def indices(self) -> Int[Array, " size"]:
+        return turned(self.first, jnp.arange(self.size, dtype=jnp.int32), self.count)

@@ -14,9 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 300  # seconds; a child that takes longer has failed
 
 
-def run(module: str, *arguments: str) -> Any:
-    """`python -m benchmarks.<module>` without any cache of the surrounding environment."""
+def run(module: str, *arguments: str, programs: str = "0") -> Any:
+    """`python -m benchmarks.<module>`, with compiled programs in a folder; "0": in none."""
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    environment["MVRC_CACHE"] = programs
     try:
         done = subprocess.run(
             [sys.executable, "-m", f"benchmarks.{module}", *arguments],

@@ -284,7 +284,10 @@ def test_without_typer(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 2
-    assert capsys.readouterr().err == "The command mvrc needs typer: pip install 'mvrc[cli]'.\n"
+    assert capsys.readouterr().err == (
+        "The command mvrc needs typer: pip install 'mvrc[cli]', or in a checkout: "
+        "pip install '.[cli]'.\n"
+    )
 
 
 def test_main_alone_is_in_the_package():
@@ -296,7 +299,7 @@ def test_main_alone_is_in_the_package():
 def process(folder, *args):
     """The command in a process of its own, stderr a terminal; yields it and what it wrote there."""
     env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "120"}
-    env.pop("JAX_COMPILATION_CACHE_DIR")
+    env.pop("MVRC_CACHE")
     ours, theirs = os.openpty()
     started = subprocess.Popen(
         [sys.executable, "-c", MAIN, *args],
@@ -336,7 +339,7 @@ def test_ctrl_c_keeps_what_is_done(folder):
     assert started.returncode == 130
     assert out.startswith("interrupted") and "gradient mapping" in err and "Traceback" not in err
     assert "To go on, run the same command:\r\n  mvrc solve portfolio.py" in err
-    assert (folder / "cache" / "mvrc" / "xla").is_dir()  # compiled programs are kept
+    assert (folder / "cache" / "mvrc" ).is_dir()  # compiled programs are kept
     saved = json.loads((folder / "run" / "result.json").read_text(encoding="utf-8"))
     made = saved["epochs"]
     assert saved["status"] == "INTERRUPTED"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -170,8 +171,6 @@ print(len(made), result.x.tobytes().hex(), flush=True)
 
 
 def run(folder, method="mvrc", **environment):
-    import os
-
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, method], capture_output=True, text=True, check=True,
         env={**os.environ, "MVRC_CACHE": str(folder), **environment},
@@ -191,10 +190,10 @@ def test_the_second_process_compiles_nothing(tmp_path, method):
 
 
 def test_what_changes_a_program_is_in_its_name(tmp_path):
-    made, x, _ = run(tmp_path)
+    made, _, _ = run(tmp_path)
     other, _, _ = run(tmp_path, XLA_FLAGS="--xla_backend_optimization_level=1")
     assert other == made
-    without, same, _ = run(tmp_path, MVRC_QUICK="0")
+    without, _, _ = run(tmp_path, MVRC_QUICK="0")
     assert without == made
 
 
@@ -217,8 +216,6 @@ def test_without_a_folder_nothing_is_said(folder):
 
 
 def test_the_folder_stays_below_its_limit(tmp_path, monkeypatch):
-    import os
-
     monkeypatch.setattr(disk, "LIMIT", 1000)
     for i in range(8):
         disk._save(tmp_path, f"{i}", bytes(200))

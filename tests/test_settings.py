@@ -214,7 +214,7 @@ TWO_DEVICES = """
                 found = np.asarray(CALLS[name](np.float64, x0, tempfile.mkdtemp()))
         finally:
             test_settings.make = old
-        np.testing.assert_array_equal(found, want)
+        np.testing.assert_allclose(found, want, rtol=1e-9)  # sums in another order
 
     x0 = np.zeros(4)
     with jax.enable_x64(True):

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from mvrc.cli import programs
 from mvrc.cli import reproduce as command
 from mvrc.cli.app import app
 from mvrc.experiments import sources, spec
@@ -60,7 +59,6 @@ def said(monkeypatch, tmp_path):
         raise Accepted
 
     monkeypatch.setattr(sources, "find", find)
-    monkeypatch.setattr(programs, "keep", lambda: None)
     monkeypatch.setattr(command, "_run", run)
     file = tmp_path / "mine.toml"
 
@@ -276,7 +274,6 @@ def test_a_right_file_runs_to_its_page(tmp_path, monkeypatch):
     returns = np.random.default_rng(0).standard_normal((200, 3)) + 0.1
     small = Source("sp500", "small", False, (returns,))
     monkeypatch.setattr(sources, "find", lambda names, folder: small)
-    monkeypatch.setattr(programs, "keep", lambda: None)
     file = tmp_path / "mine.toml"
     file.write_text(MINE.replace("epochs = 10", "epochs = 2"), "utf-8")
     asked = ["reproduce", "--experiments", str(file), "--output", str(tmp_path / "out")]

@@ -8,14 +8,14 @@ from typing import Any
 from mvrc.problem import Composition
 from mvrc.run.minimize import minimize
 from mvrc.solvers.result import Result, Status
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 try:
     from sklearn.base import BaseEstimator
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import check_random_state
 except ImportError as error:
-    raise ImportError("The estimators need scikit-learn: pip install 'mvrc[sklearn]'.") from error
+    raise extras.missing("The estimators need scikit-learn", "sklearn") from error
 
 
 class Minimizer(BaseEstimator):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mvrc.datasets import files
 from mvrc.datasets.french import BROKEN_ZIP, read_french
+from mvrc.support import extras
 
 BASE = "https://mba.tuck.dartmouth.edu/pages/faculty/ken.french/ftp/"
 TIMEOUT = 10.0  # seconds without an answer: who is offline learns it soon
@@ -27,7 +28,7 @@ def fetch(wanted: files.Wanted, name: str, digits: str | None) -> Path:
     """
     folder, url = files.cache_folder(), BASE + name
     if folder is None:
-        raise files.missing(wanted, ", and downloads need pooch (pip install 'mvrc[data]')")
+        raise files.missing(wanted, f", and downloads need pooch ({extras.install('data')})")
     import pooch
 
     try:

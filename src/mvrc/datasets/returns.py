@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 
 class Returns(NamedTuple):
@@ -22,7 +22,7 @@ class Returns(NamedTuple):
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_pandas() needs pandas: pip install 'mvrc[pandas]'.") from error
+            raise extras.missing("to_pandas() needs pandas", "pandas") from error
         days = pandas.to_datetime(self.dates.astype(str), format="%Y%m%d")
         return pandas.DataFrame(self.values, index=days, columns=list(self.assets))
 

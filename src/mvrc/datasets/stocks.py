@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mvrc.datasets.returns import Returns, last_days
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 _FILE = "datasets/data/sp500_dataset.csv.gz"
 
@@ -41,4 +41,4 @@ def _installed() -> Path:
     for folder in folders:
         if (file := Path(folder) / _FILE).is_file():
             return file
-    raise ImportError("sp500() needs skfolio, which has the prices: pip install 'mvrc[data]'.")
+    raise extras.missing("sp500() needs skfolio, which has the prices", "data")

@@ -64,6 +64,9 @@ class Measuring:
         self._problem = problem.packed(geometry)
         self._numbers, static = partition(self._problem, geometry.x.dtype)
         self._step = np.asarray(step, geometry.x.dtype)
+        counts = [s.count for s in (problem.inner_source, problem.outer_source) if s is not None]
+        if most is not None and all(count is not None and count <= most for count in counts):
+            most = None
         self._fixed = static, geometry, points, most
 
     def compile(self, x: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mvrc.report.summary import METRICS, Column, Curve
+from mvrc.support import extras
 
 
 class Look(NamedTuple):
@@ -58,7 +59,7 @@ def draw(columns: list[Column], stem: Path) -> list[Path]:
     try:
         import matplotlib
     except ImportError as error:
-        raise ImportError("The figures need matplotlib: pip install 'mvrc[plot]'.") from error
+        raise extras.missing("The figures need matplotlib", "plot") from error
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):

@@ -16,6 +16,7 @@ from mvrc.report import figures
 from mvrc.report.claims import CONTROL, Claim, Table, claims
 from mvrc.report.summary import METRICS, Column, columns
 from mvrc.report.tuning import LEVELS, best_steps, passes
+from mvrc.support import extras
 
 BIBTEX = """@misc{chen2020momentum,
   title  = {Momentum with Variance Reduction for Nonconvex Composition Optimization},
@@ -50,7 +51,7 @@ def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str])
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ImportError("The page needs plotly: pip install 'mvrc[report]'.") from error
+        raise extras.missing("The page needs plotly", "report") from error
     folder = resources.files("mvrc.report")
     text = (folder / "page.html").read_text("utf-8")
     parts = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mvrc.run.stopping import Stop
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 SECONDS = 0.1  # between two rows shown
 
@@ -72,7 +72,7 @@ def _rich_bar() -> Any:
     try:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError as error:
-        raise ImportError("progress=True needs rich: pip install 'mvrc[progress]'.") from error
+        raise extras.missing("progress=True needs rich", "progress") from error
     return Progress(
         TextColumn("{task.fields[epoch]}", markup=False),
         BarColumn(bar_width=24),

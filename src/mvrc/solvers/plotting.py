@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mvrc.solvers.result import History
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 
 def plot_history(history: History, best: Any = None, ax: Any = None) -> Any:
@@ -17,7 +17,7 @@ def plot_history(history: History, best: Any = None, ax: Any = None) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("plot() needs matplotlib: pip install 'mvrc[plot]'.") from error
+        raise extras.missing("plot() needs matplotlib", "plot") from error
     if ax is None:
         _, ax = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     left, right = _pair(ax, plt.Axes)

@@ -14,7 +14,7 @@ import numpy as np
 
 from mvrc.oracle import Counts
 from mvrc.schemes.assessing import BROKEN, DECISIONS, LONGER, REJECTED
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 COLUMNS = (
     "epoch", *Counts._fields, "seconds", "wall_seconds", "objective", "gradient_mapping",
@@ -72,7 +72,7 @@ class History:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_pandas() needs pandas: pip install 'mvrc[pandas]'.") from error
+            raise extras.missing("to_pandas() needs pandas", "pandas") from error
         return pandas.DataFrame(self.rows, columns=list(COLUMNS))
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from mvrc.applications.additive.problems import (
 from mvrc.applications.additive.splines import SplineBasis
 from mvrc.applications.base import Minimizer
 from mvrc.problem import Composition
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 from sklearn.base import RegressorMixin  # isort: skip  (after base, which says how to install it)
 from sklearn.utils.validation import check_is_fitted, validate_data  # isort: skip
@@ -191,7 +191,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
             try:
                 import matplotlib.pyplot as plt
             except ImportError as error:
-                raise ImportError("plot() needs matplotlib: pip install 'mvrc[plot]'.") from error
+                raise extras.missing("plot() needs matplotlib", "plot") from error
             size = (min(2.6 * count, 16), 2.8)
             ax = plt.subplots(1, count, figsize=size, sharey=True, layout="constrained")[1]
         panels = np.ravel(ax)

@@ -14,13 +14,13 @@ from mvrc.applications.bellman.problems import bellman, observed, projected
 from mvrc.applications.bellman.projection import column_scales, whitening
 from mvrc.problem import Composition
 from mvrc.regularizers import Regularizer
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 try:
     from sklearn.utils import Tags
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError("The estimators need scikit-learn: pip install 'mvrc[sklearn]'.") from error
+    raise extras.missing("The estimators need scikit-learn", "sklearn") from error
 
 FLOATS = (np.float64, np.float32)  # kept as given, others become the first
 RESIDUALS = ("auto", "plain", "projected")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mvrc.applications.bellman import inputs
-from mvrc.support import checks
+from mvrc.support import checks, extras
 
 # An action replaces another when it is better by this share of the largest value: ties, broken by
 # rounding, must not keep the iteration going.
@@ -189,7 +189,7 @@ def _made(env: Any) -> Any:
     try:
         import gymnasium
     except ImportError as error:
-        raise ImportError("Environments need gymnasium: pip install 'mvrc[gym]'.") from error
+        raise extras.missing("Environments need gymnasium", "gym") from error
     with warnings.catch_warnings():
         # A name without a version asks for the newest, of which gymnasium warns.
         warnings.filterwarnings("ignore", ".*Using the latest versioned environment", UserWarning)

@@ -339,7 +339,7 @@ def test_ctrl_c_keeps_what_is_done(folder):
     assert started.returncode == 130
     assert out.startswith("interrupted") and "gradient mapping" in err and "Traceback" not in err
     assert "To go on, run the same command:\r\n  mvrc solve portfolio.py" in err
-    assert (folder / "cache" / "mvrc" ).is_dir()  # compiled programs are kept
+    assert (folder / "cache" / "mvrc").is_dir()  # compiled programs are kept
     saved = json.loads((folder / "run" / "result.json").read_text(encoding="utf-8"))
     made = saved["epochs"]
     assert saved["status"] == "INTERRUPTED"

@@ -30,7 +30,7 @@ def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any
 
     @functools.wraps(function)
     def remembered(problem: Composition, geometry: Geometry) -> Any:
-        numbers, static = partition(problem, geometry.x.dtype)
+        numbers, static = partition(problem.packed(geometry), geometry.x.dtype)
         key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
         if key not in known:
             if len(known) > 64:
@@ -44,8 +44,7 @@ def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any
 @_once
 def work_of(problem: Composition, geometry: Geometry) -> float:
     """Floating-point operations of g and its pullback at one sample, as XLA counts them."""
-    inner, outer = problem.inner_source, geometry.y.size
-
+    outer = geometry.y.size
     functions = problem.functions(geometry)
 
     def one(x: Any, u: Any, sample: Any) -> Any:
@@ -53,7 +52,8 @@ def work_of(problem: Composition, geometry: Geometry) -> float:
 
     x = jax.ShapeDtypeStruct((geometry.x.size,), geometry.x.dtype)
     u = jax.ShapeDtypeStruct((outer,), geometry.y.dtype)
-    sample = jax.eval_shape(lambda: Samples(inner.refresh(jax.random.key(0), 8).samples()))
+    eight = lambda s: jax.ShapeDtypeStruct((8, *s.shape), s.dtype)  # noqa: E731
+    sample = Samples(jax.tree_util.tree_map(eight, problem.inner_source.spec()))
     try:
         found = jax.jit(one).lower(x, u, sample).cost_analysis()
         flops = float(found["flops"]) / 8  # type: ignore[index]

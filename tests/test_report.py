@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mvrc.experiments import runner
-from mvrc.report import page, readme
+from mvrc.report import markdown, page
 from mvrc.report.claims import ACCELERATION, CONTROL, claims
 from mvrc.report.summary import columns
 from mvrc.report.tuning import best_steps
@@ -235,16 +235,16 @@ def test_words_of_a_spec_are_no_formulas(words, tmp_path):
     assert not [cell for cell in cells if cell[0] in "=+-@\t\r"]
 
 
-def test_the_readme_part(output, tmp_path):
-    file = tmp_path / "README.md"
-    file.write_text(f"before\n{readme.BEGIN}\nobsolete\n{readme.END}\nafter\n")
-    readme.update(file, output)
+def test_the_part_for_the_docs(output, tmp_path):
+    file = tmp_path / "experiments.md"
+    file.write_text(f"before\n{markdown.BEGIN}\nobsolete\n{markdown.END}\nafter\n")
+    markdown.update(file, output)
     text = file.read_text()
     assert text.startswith("before") and text.endswith("after\n") and "obsolete" not in text
     assert "| holds | holds |" in text
-    assert (tmp_path / "docs" / "images" / "figure1.png").exists()
+    assert (tmp_path / "images" / "figure1.png").exists()
     with pytest.raises(ValueError, match="must have the lines"):
-        readme.update(output / "claims.json", output)
+        markdown.update(output / "claims.json", output)
 
 
 # --- the browser --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from mvrc.cli.shown import print_tables
 
 def report(
     output: Annotated[Path, typer.Option(help="Folder of mvrc reproduce.")] = Path("reproduce"),
-    readme: Annotated[
+    embed: Annotated[
         Path | None, typer.Option(help="A Markdown file whose generated part is written anew.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -26,11 +26,11 @@ def report(
       mvrc report --output results --json
     """
     from mvrc.report.page import write
-    from mvrc.report.readme import update
+    from mvrc.report.markdown import update
 
     written = write(output)
-    if readme is not None:
-        update(readme, output)
+    if embed is not None:
+        update(embed, output)
     if as_json:
         claims = json.loads(written["claims"].read_text("utf-8"))
         files = {name: str(path) for name, path in written.items()}

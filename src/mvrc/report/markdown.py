@@ -1,4 +1,4 @@
-"""The part of the README that is generated: the figure and the claims in short."""
+"""The part of docs/experiments.md that is generated: the figure and the claims in short."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def update(path: Path, output: Path) -> None:
     """Replace what stands between the two comments, and copy the figure beside it."""
     text = path.read_text("utf-8")
     if BEGIN not in text or END not in text:
-        raise ValueError(f"readme {str(path)!r} must have the lines {BEGIN!r} and {END!r}.")
+        raise ValueError(f"embed {str(path)!r} must have the lines {BEGIN!r} and {END!r}.")
     before, rest = text.split(BEGIN, 1)
     _, after = rest.split(END, 1)
-    image = path.parent / "docs" / "images" / "figure1.png"
+    image = path.parent / "images" / "figure1.png"
     image.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(output / "figure1.png", image)
     path.write_text(f"{before}{BEGIN}\n{markdown(*summary(output))}{END}{after}", "utf-8")
@@ -31,7 +31,7 @@ def markdown(columns: list[Column], claims: list[Claim]) -> str:
     heads = [f"{c.title.removeprefix('Portfolio, ')}<br>{c.size}, {c.kind}" for c in columns]
     lines = [
         "![Gradient mapping and function value gap of six methods, one column per experiment]"
-        "(docs/images/figure1.png)",
+        "(images/figure1.png)",
         "",
         "*Medians and quartiles of ten seeds. The paper's n of the portfolios, 24,452 and 10,000, "
         "exist here as simulations; the real files have fewer complete rows.*",

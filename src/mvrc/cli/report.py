@@ -25,8 +25,8 @@ def report(
       mvrc report
       mvrc report --output results --json
     """
-    from mvrc.report.page import write
     from mvrc.report.markdown import update
+    from mvrc.report.page import write
 
     written = write(output)
     if embed is not None:

@@ -235,3 +235,21 @@ def test_the_cache_is_switched_off(tmp_path):
     assert mvrc.compilation_cache(None) is None
     assert disk.folder() is None
     mvrc.compilation_cache(before)
+
+
+@pytest.mark.parametrize("two_level", [False, True])
+def test_the_default_step_of_so_many_unknowns_that_a_subsample_is_summed_in_pieces(two_level):
+    d = 20_000  # 512 rows are more than 2²² numbers
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((600, 4)).astype("f")
+    spread = np.arange(d) % 4
+
+    def inner(x, s):
+        return jnp.mean(jnp.cos(x) * s[spread])[None] + jnp.mean(x**2)
+
+    outer = (lambda y, s: (y[0] - s[0]) ** 2) if two_level else lambda y: (y[0] - 3.0) ** 2
+    outside = rows[:50] if two_level else None
+    problem = mvrc.Composition(inner, outer, rows, outside)
+    x0 = np.full(d, 0.5, "f")
+    result = mvrc.minimize(problem, x0, "mvrc", epochs=1)
+    assert result.objective < problem.objective(x0)

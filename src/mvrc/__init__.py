@@ -49,6 +49,7 @@ from mvrc.schedules import Constant as Constant
 from mvrc.schedules import Diminishing as Diminishing
 from mvrc.schedules import Momentum as Momentum
 from mvrc.schedules import Power as Power
+from mvrc.schemes import OptaxScheme as OptaxScheme
 from mvrc.solvers.auto import Auto as Auto
 from mvrc.solvers.catalogue import METHODS as METHODS
 from mvrc.solvers.result import History as History
@@ -57,5 +58,7 @@ from mvrc.solvers.result import Status as Status
 from mvrc.solvers.table import describe as describe
 from mvrc.theory import Constants as Constants
 from mvrc.theory.estimation import estimate_constants as estimate_constants
+from mvrc.trackers import Tracker as Tracker
+from mvrc.trackers import tracker as tracker
 
 __version__ = "0.1.0"

@@ -60,7 +60,8 @@ def chosen(estimator: Estimator, geometry: Geometry) -> tuple[Estimator, tuple[s
     if getattr(estimator, "jacobian", None) != "auto":
         return estimator, ()
     found = geometry.jacobian
-    if found.entries <= MATRIX_ENTRIES and found.passes <= MATRIX_PASSES:
+    # A matrix of one row is as long as the product that would be kept in its place.
+    if found.entries <= max(MATRIX_ENTRIES, found.d) and found.passes <= MATRIX_PASSES:
         return dataclasses.replace(estimator, jacobian="matrix"), ()  # type: ignore[call-arg]
     return dataclasses.replace(estimator, jacobian="free"), (  # type: ignore[call-arg]
         f"The Jacobian of g, {found.p:,} × {found.d:,}, takes {found.passes:,} passes and "

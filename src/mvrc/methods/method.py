@@ -93,7 +93,7 @@ class Method(Recipe):
                     f"refresh is {self.refresh} but {type(self.estimator).__name__} keeps a row "
                     f"for every sample; leave it out."
                 )
-        scheme = self._scheme_with(estimator, geometry)
+        scheme = self._scheme_with(estimator, geometry).fitted(geometry, problem.regularizer)
         root = root_size(problem)
         batch = Sizes(
             _small("batch_size", self.batch.values, problem.n, root),

@@ -99,7 +99,7 @@ class Oracle:
             self.count(inner_values=batch.size, inner_jacobians=batch.size)
             samples = Samples(batch.samples())
             total, pull = jax.vjp(lambda x: self.functions.value_sum(x, samples), point)
-            return total / batch.size, lambda u: pull(u / batch.size)[0]
+            return batch.divided(total), lambda u: batch.joined(pull(u / batch.size)[0])
         if chosen is batch and self.geometry.y.size <= _FEW:
             value, jacobian = self.values_and_jacobian(point, batch)
             return value, lambda u: self.pull(jacobian, u)
@@ -149,10 +149,10 @@ class Oracle:
         self.count(inner_jacobians=2 * size)
         if jacobian_batch is batch:
             self.count(inner_values=2 * size)
-            moved = moved / size
+            moved = batch.divided(moved)
         else:
             moved = self._value_change(new, old, batch, keep)
-        return moved, lambda u, w: pull(u / size, -w / size)
+        return moved, lambda u, w: jacobian_batch.joined(pull(u / size, -w / size))
 
     def pull(self, jacobian: Float[Array, "rows d"], u: Vector) -> Vector:
         """Jᵀu for what is kept of a Jacobian J."""

@@ -9,15 +9,14 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc.oracle import Functions, Geometry, Layout, Problem, jacobian_matrix
+from mvrc.oracle import Functions, Geometry, Problem
 from mvrc.oracle.exact import measure
-from mvrc.oracle.structure import Structure, dense, specs, structure
 from mvrc.problem import check as derivatives
-from mvrc.problem import inputs, mistakes
+from mvrc.problem import inputs
+from mvrc.problem.shapes import geometry_of
 from mvrc.regularizers import Regularizer, Zero
 from mvrc.sampling import SAMPLING, Source
 from mvrc.support import calls, checks, precision
-from mvrc.support.partition import partition
 
 
 class Composition(Problem):
@@ -160,36 +159,12 @@ class Composition(Problem):
 
     def geometry(self, x: Any) -> Geometry:
         """Shapes of x, y and the samples; refuses functions that do not fit, in a sentence."""
-        shape = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
-        layout = Layout.of(shape)
-        inner_sample = inputs.one_sample("inner_data", self.inner_source)
-        hint = inputs.column_hint(shape)
-        y = calls.shape_of("inner(x, sample)", self.inner, shape, inner_sample, hint=hint)
-        inputs.check_inner(y)
         outer_sample = None
+        inner_sample = inputs.one_sample("inner_data", self.inner_source)
         if self.outer_source is not None:
             outer_sample = inputs.one_sample("outer_data", self.outer_source)
-            value = calls.shape_of("outer(y, sample)", self.outer, y, outer_sample, hint=hint)
-        else:
-            value = calls.shape_of("outer(y)", self.outer, y, hint=hint)
-        inputs.check_outer(value, hint)
-        flat = Layout.of(y, layout.dtype)
-        mistakes.check("inner(x, sample)", self.inner, layout.dtype, shape, inner_sample)
-        if hint:
-            mistakes.check_column(self.inner, shape, inner_sample)
-        given = (y, outer_sample) if self.two_level else (y,)
-        call = "outer(y, sample)" if self.two_level else "outer(y)"
-        mistakes.check(call, self.outer, layout.dtype, *given)
-        geometry = Geometry(
-            x=layout,
-            y=flat,
-            inner_sample=inputs.elements(inner_sample),
-            outer_sample=inputs.elements(outer_sample),
-            jacobian=self._structure(layout, flat, inner_sample),
-        )
-        if self.inner_jacobian is not None:
-            self._check_jacobian(shape, inner_sample, geometry)
-        return geometry
+        functions = self.inner, self.outer, self.inner_jacobian
+        return geometry_of(*functions, x, inner_sample, outer_sample)
 
     def in_numbers(self, x: Any, name: str = "x0") -> tuple[Composition, Any, Any]:
         """The problem in the numbers of x, these numbers, and what else x has.
@@ -222,23 +197,3 @@ class Composition(Problem):
     def check(self, x: Any, seed: int = 0) -> Any:
         """Compare derivatives with finite differences at x; print the report to read it."""
         return derivatives.check(self, x, seed)
-
-    def _structure(self, x: Layout, y: Layout, sample: Any) -> Structure:
-        if self.inner_jacobian is not None:
-            return dense(y.size, x.size, written=True)
-        numbers, static = partition(self.inner, x.dtype)
-        treedef = jax.tree_util.tree_structure(sample)
-        one = (treedef, specs(sample))
-        return structure(static, specs(numbers), x, y, one, precision.wide())
-
-    def _check_jacobian(self, x: Any, sample: Any, geometry: Geometry) -> None:
-        got = calls.shape_of("inner_jacobian(x, sample)", self.inner_jacobian, x, sample)
-        want = jax.eval_shape(jax.jacrev(self.inner), x, sample)
-        shapes = [leaf.shape for leaf in jax.tree_util.tree_leaves(got)]
-        wanted = [leaf.shape for leaf in jax.tree_util.tree_leaves(want)]
-        if shapes != wanted:
-            raise ValueError(
-                f"inner_jacobian(x, sample) returned shapes {shapes}; they must be {wanted}, "
-                f"those of jax.jacobian(inner)."
-            )
-        jax.eval_shape(lambda t: jacobian_matrix(t, geometry), got)

@@ -128,22 +128,32 @@ class Batch(abc.ABC):
         """Whether they are known to be at most so many."""
         return self.length is None and self.size <= most
 
+    def in_one_piece(self, most: int) -> bool:
+        """Whether a sum over pieces of at most so many samples is no loop."""
+        if self.length is None:
+            return self.size <= most
+        return self.most is not None and self.most <= _piece(self.length, most)
+
     def mean(self, part: Callable[[Samples], Any], most: int) -> Any:
         """The same divided by the size."""
         return self.divided(self.sum(part, most))
 
     def divided(self, total: Any) -> Any:
-        """A total divided by the size."""
+        """A total divided by the size, and joined."""
         if self.length is None:
-            return jax.tree_util.tree_map(lambda a: a / self.size, total)
+            return self.joined(jax.tree_util.tree_map(lambda a: a / self.size, total))
         size = jnp.asarray(self.size)
-        return jax.tree_util.tree_map(lambda a: a / size.astype(a.dtype), total)
+        return self.joined(jax.tree_util.tree_map(lambda a: a / size.astype(a.dtype), total))
+
+    def joined(self, mean: Any) -> Any:
+        """The mean over all that hold a part of the batch, of the mean over this part."""
+        return mean
 
     def sum(self, part: Callable[[Samples], Any], most: int) -> Any:
         """Σ part(piece) over pieces of at most `most` samples."""
         if self.length is not None:
-            return self._sum_traced(part, min(self.length, 2 ** (most.bit_length() - 1)))
-        if self.size <= most:
+            return self._sum_traced(part, most, _piece(self.length, most))
+        if self.in_one_piece(most):
             return part(Samples(self.samples()))
         limit = min(most, self.piece_limit())
         rows = min(max(most // _PIECES, min(most, _LEAST)), limit)
@@ -164,7 +174,7 @@ class Batch(abc.ABC):
             total = jax.tree_util.tree_map(jnp.add, total, last)
         return total
 
-    def _sum_traced(self, part: Callable[[Samples], Any], rows: int) -> Any:
+    def _sum_traced(self, part: Callable[[Samples], Any], most: int, rows: int) -> Any:
         """The same in pieces of so many samples; what the last has too many of is not valid."""
 
         def piece(i: Any) -> Any:
@@ -172,7 +182,7 @@ class Batch(abc.ABC):
             valid = start + jnp.arange(rows, dtype=jnp.int32) < self.size
             return part(Samples(self.piece(start, rows), valid))
 
-        if self.most is not None and self.most <= rows:
+        if self.in_one_piece(most):
             return piece(jnp.int32(0))
         traced, shapes = jax.make_jaxpr(piece, return_shape=True)(jnp.int32(0))  # once for all
         leaves, tree = jax.tree_util.tree_flatten(shapes)
@@ -184,6 +194,11 @@ class Batch(abc.ABC):
         zeros = [jnp.zeros(s.shape, s.dtype) for s in leaves]
         total = jax.lax.fori_loop(0, pieces, add, zeros)
         return jax.tree_util.tree_unflatten(tree, total)
+
+
+def _piece(length: int, most: int) -> int:
+    """Samples of a piece where the size is traced: a power of two."""
+    return min(length, 2 ** (most.bit_length() - 1))
 
 
 def _zeros(like: Callable[[], Any]) -> Any:

@@ -8,3 +8,5 @@ from mvrc.schemes.guarded import GuardedScheme as GuardedScheme
 from mvrc.schemes.katyusha import KatyushaScheme as KatyushaScheme
 from mvrc.schemes.momentum import MomentumScheme as MomentumScheme
 from mvrc.schemes.proximal import ProximalScheme as ProximalScheme
+from mvrc.schemes.transformed import OptaxScheme as OptaxScheme
+from mvrc.schemes.transformed import is_optimizer as is_optimizer

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import equinox as eqx
 import jax.numpy as jnp
 
-from mvrc.oracle import Oracle, Vector
+from mvrc.oracle import Geometry, Oracle, Vector
+from mvrc.regularizers import Regularizer
 from mvrc.support.numerics import divide
 
 
@@ -34,6 +35,10 @@ class Scheme(eqx.Module):
     refreshes_at_query: ClassVar[bool]
     safeguarded: ClassVar[bool] = False  # whether `assess` is asked after every refresh
     takes_composed: ClassVar[bool] = False  # whether r may be r(Ax), without a prox in closed form
+
+    def fitted(self, geometry: Geometry, regularizer: Regularizer) -> Any:
+        """The scheme for an x of this layout; refuses what it cannot do, in a sentence."""
+        return self
 
     @abc.abstractmethod
     def init(self, x: Vector) -> Any:

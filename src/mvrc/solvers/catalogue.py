@@ -6,6 +6,8 @@ from typing import Any
 
 from mvrc import methods
 from mvrc.methods import NamedRecipe, Recipe
+from mvrc.methods.optimizer import Optimizer
+from mvrc.schemes import is_optimizer
 from mvrc.solvers.auto import Auto
 from mvrc.support import checks
 
@@ -33,7 +35,7 @@ METHODS: dict[str, type[NamedRecipe]] = {
 
 
 def find(method: Any) -> Recipe:
-    """A recipe from what a user passes as `method`: a recipe, a name of METHODS, or None: Auto."""
+    """A recipe from what a user passes as `method`: a recipe, a name, an optimiser, None: Auto."""
     if method is None or (isinstance(method, str) and method == "auto"):
         return Auto()
     if isinstance(method, Recipe):
@@ -45,12 +47,14 @@ def find(method: Any) -> Recipe:
                 f"the methods are auto, {', '.join(METHODS)}."
             )
         return METHODS[method]()
+    if is_optimizer(method):
+        return Optimizer(method)
     if isinstance(method, type) and issubclass(method, Recipe):
         raise TypeError(
             f"method is the class {method.__name__}; give a recipe made from it, "
             f"{method.__name__}() or with arguments."
         )
     raise TypeError(
-        f"method must be a recipe such as MVRC(step_size=1e-3) or a name of mvrc.METHODS, "
-        f"not {checks.shown(method)}."
+        f"method must be a recipe such as MVRC(step_size=1e-3), a name of mvrc.METHODS or an "
+        f"optimiser of Optax, not {checks.shown(method)}."
     )

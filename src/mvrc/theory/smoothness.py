@@ -111,8 +111,16 @@ def _probe(
             outside = min(_ROWS, geometry.outer_rows())
             outer = problem.outer_source.subsample(keys[1], outside, i)
 
+        whole = inner.in_one_piece(geometry.inner_rows(False)) and (
+            outer is None or outer.in_one_piece(geometry.outer_rows())
+        )
+
         def gradient(x: Vector) -> Vector:
-            return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
+            if whole:
+                return jax.grad(lambda x: oracle.outer_value(oracle.values(x, inner), outer))(x)
+            # Of a loop over pieces JAX has no reverse mode where their number is traced.
+            u = oracle.outer_gradient(oracle.values(x, inner), outer)
+            return oracle.pullback(x, inner, u)
 
         slope, product = _linearized(gradient, point, exact)
         unit, length = power_iteration(product, unit, turns)

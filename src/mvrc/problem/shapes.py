@@ -1,0 +1,74 @@
+"""The shapes of a problem, from its functions and one sample of each side; misfits are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from mvrc.oracle import Geometry, Layout, jacobian_matrix
+from mvrc.oracle.structure import Structure, dense, specs, structure
+from mvrc.problem import inputs, mistakes
+from mvrc.support import calls, precision
+from mvrc.support.partition import partition
+
+
+def geometry_of(
+    inner: Callable[..., Any],
+    outer: Callable[..., Any],
+    inner_jacobian: Callable[..., Any] | None,
+    x: Any,
+    inner_sample: Any,
+    outer_sample: Any,
+) -> Geometry:
+    """Shapes of x, y and the samples; refuses functions that do not fit, in a sentence.
+
+    x and the samples are arrays or shapes; `outer_sample` is None for a single outer function.
+    """
+    shape = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+    layout = Layout.of(shape)
+    hint = inputs.column_hint(shape)
+    y = calls.shape_of("inner(x, sample)", inner, shape, inner_sample, hint=hint)
+    inputs.check_inner(y)
+    two_level = outer_sample is not None
+    given = (y, outer_sample) if two_level else (y,)
+    call = "outer(y, sample)" if two_level else "outer(y)"
+    inputs.check_outer(calls.shape_of(call, outer, *given, hint=hint), hint)
+    flat = Layout.of(y, layout.dtype)
+    mistakes.check("inner(x, sample)", inner, layout.dtype, shape, inner_sample)
+    if hint:
+        mistakes.check_column(inner, shape, inner_sample)
+    mistakes.check(call, outer, layout.dtype, *given)
+    written = inner_jacobian is not None
+    geometry = Geometry(
+        x=layout,
+        y=flat,
+        inner_sample=inputs.elements(inner_sample),
+        outer_sample=inputs.elements(outer_sample),
+        jacobian=dense(flat.size, layout.size, written=True)
+        if written
+        else _structure(inner, layout, flat, inner_sample),
+    )
+    if inner_jacobian is not None:
+        _check_jacobian(inner, inner_jacobian, shape, inner_sample, geometry)
+    return geometry
+
+
+def _structure(inner: Any, x: Layout, y: Layout, sample: Any) -> Structure:
+    numbers, static = partition(inner, x.dtype)
+    one = (jax.tree_util.tree_structure(sample), specs(sample))
+    return structure(static, specs(numbers), x, y, one, precision.wide())
+
+
+def _check_jacobian(inner: Any, written: Any, x: Any, sample: Any, geometry: Geometry) -> None:
+    got = calls.shape_of("inner_jacobian(x, sample)", written, x, sample)
+    want = jax.eval_shape(jax.jacrev(inner), x, sample)
+    shapes = [leaf.shape for leaf in jax.tree_util.tree_leaves(got)]
+    wanted = [leaf.shape for leaf in jax.tree_util.tree_leaves(want)]
+    if shapes != wanted:
+        raise ValueError(
+            f"inner_jacobian(x, sample) returned shapes {shapes}; they must be {wanted}, "
+            f"those of jax.jacobian(inner)."
+        )
+    jax.eval_shape(lambda t: jacobian_matrix(t, geometry), got)

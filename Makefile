@@ -16,7 +16,7 @@ demo: .venv/.demo  ## run the paper's experiments, write demo/page.html
 test: .venv/.test .venv/.browser lint  ## format, types and all but the long tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-all: .venv/.test .venv/.browser lint  ## also the long and large tests
+test-all: .venv/.test .venv/.torch .venv/.browser lint  ## also the long and large tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 	$(BIN)/python -m pytest -m slow
 
@@ -71,6 +71,10 @@ clean:  ## remove what the other targets made
 
 .venv/.bench: .venv/bin/python pyproject.toml
 	$(PIP) -e '.[bench]'
+	@touch $@
+
+.venv/.torch: .venv/.test
+	$(PIP) -e '.[torch]'
 	@touch $@
 
 .venv/.docs: .venv/bin/python pyproject.toml

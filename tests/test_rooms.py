@@ -11,8 +11,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "mvrc"
 
 # From top to bottom, the order in which a row of the user's data passes them.
 ROOMS = (
-    "support", "compiler", "sampling", "regularizers", "oracle", "problem", "schedules",
-    "estimators", "trackers", "schemes", "theory", "methods", "engine", "solvers", "run",
+    "support", "compiler", "sampling", "regularizers", "oracle", "problem", "losses", "schedules",
+    "estimators", "trackers", "torch", "schemes", "theory", "methods", "engine", "solvers", "run",
     "datasets", "applications", "experiments", "report", "cli",
 )  # fmt: skip
 LONG = 300  # lines of a file, unless its docstring says why

@@ -58,6 +58,7 @@ class Start:
     setup_counts: list[Counts] = dataclasses.field(default_factory=list)  # what was evaluated here
     found: list[float] = dataclasses.field(default_factory=list)  # the default step, if asked for
     restarts: int = 0  # how often it was too long
+    seed: int = 0  # of the run, the first of many
 
     def step_size(self) -> float:
         if not self.found:

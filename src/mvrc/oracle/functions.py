@@ -36,6 +36,7 @@ class Geometry:
     inner_sample: int
     outer_sample: int
     jacobian: Structure  # of g'
+    inner_held: int | None = None  # numbers that g of a sample makes on its way; None: about d
     seeds: int = 1  # runs side by side, each with a state of its own
 
     def inner_rows(self, matrix: bool) -> int:
@@ -51,7 +52,8 @@ class Geometry:
 
     def inner_numbers(self, passes: int = 1) -> int:
         """What the evaluation of an inner sample holds."""
-        return self.inner_sample + self.x.size + self.y.size * (1 + passes)
+        held = self.x.size if self.inner_held is None else min(self.inner_held, self.x.size)
+        return self.inner_sample + held + self.y.size * (1 + passes)
 
     def outer_numbers(self) -> int:
         """The same of an outer one."""

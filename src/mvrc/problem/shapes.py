@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.extend import core
 
 from mvrc.oracle import Geometry, Layout, jacobian_matrix
 from mvrc.oracle.structure import Structure, dense, specs, structure
 from mvrc.problem import inputs, mistakes
 from mvrc.support import calls, precision
 from mvrc.support.partition import partition
+
+_PROGRAMS = (core.ClosedJaxpr, core.Jaxpr)
+MANY = 4096  # unknowns from which on it is asked what a sample holds
 
 
 def geometry_of(
@@ -49,10 +54,44 @@ def geometry_of(
         jacobian=dense(flat.size, layout.size, written=True)
         if written
         else _structure(inner, layout, flat, inner_sample),
+        inner_held=_held(inner, shape, inner_sample) if layout.size > MANY else None,
     )
     if inner_jacobian is not None:
         _check_jacobian(inner, inner_jacobian, shape, inner_sample, geometry)
     return geometry
+
+
+def _held(inner: Any, x: Any, sample: Any) -> int | None:
+    """Numbers that a further sample of a batch adds to those that g makes on its way.
+
+    Those of a network are its activations, far fewer than its weights.
+    """
+
+    def total(rows: int) -> int:
+        batch = jax.tree_util.tree_map(
+            lambda a: jax.ShapeDtypeStruct((rows, *a.shape), a.dtype), sample
+        )
+        return _made(jax.make_jaxpr(jax.vmap(inner, (None, 0)))(x, batch).jaxpr)
+
+    try:
+        return total(3) - total(2)
+    except Exception:  # a function that cannot be traced so is refused elsewhere, in a sentence
+        return None
+
+
+def _made(jaxpr: Any) -> int:
+    """Numbers that all operations of a program return."""
+    total = 0
+    for equation in jaxpr.eqns:
+        leaves = jax.tree_util.tree_leaves(
+            list(equation.params.values()), is_leaf=lambda a: isinstance(a, _PROGRAMS)
+        )
+        programs = [getattr(a, "jaxpr", a) for a in leaves if isinstance(a, _PROGRAMS)]
+        inside = sum(_made(program) for program in programs)
+        total += inside * equation.params.get("length", 1)
+        if not inside:
+            total += sum(math.prod(v.aval.shape) for v in equation.outvars)
+    return total
 
 
 def _structure(inner: Any, x: Layout, y: Layout, sample: Any) -> Structure:

@@ -51,7 +51,7 @@ class Setup:
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
             self.geometry: Geometry = dataclasses.replace(geometry, seeds=axis or 1)
-            self.start = Start(problem, self.x0)
+            self.start = Start(problem, self.x0, seed=seeds[0])
             self.axis = axis
             self._prepare(self.start)
             if self.prepared.x0 is not None:

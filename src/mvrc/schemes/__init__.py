@@ -8,5 +8,6 @@ from mvrc.schemes.guarded import GuardedScheme as GuardedScheme
 from mvrc.schemes.katyusha import KatyushaScheme as KatyushaScheme
 from mvrc.schemes.momentum import MomentumScheme as MomentumScheme
 from mvrc.schemes.proximal import ProximalScheme as ProximalScheme
+from mvrc.schemes.schedule_free import ScheduleFreeScheme as ScheduleFreeScheme
 from mvrc.schemes.transformed import OptaxScheme as OptaxScheme
 from mvrc.schemes.transformed import is_optimizer as is_optimizer

@@ -6,6 +6,7 @@ import time
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from mvrc.compiler import quick
@@ -200,7 +201,8 @@ class AveragedSolver(CoreSolver):
     def _new(self, x: Any, rate: float, batch: int) -> Core:
         method = self._method(rate, batch)
         start = time.perf_counter()
-        core, counts = first_core(self.problem, self.geometry, method, x, [self.seed], None, False)
+        given = self.problem, self.geometry, method, jnp.asarray(x)
+        core, counts = first_core(*given, [self.seed], None, False)
         self._compiling += time.perf_counter() - start
         self._add(counts)
         return core

@@ -120,7 +120,7 @@ FAMILIES: dict[str, Any] = {
     ),
     "quartic": lambda rng: mvrc.Composition(quartic, squares, _linear(rng)),
 }
-STEPS = {"auto": 11, "secant": 6, "momentum": 4}  # and on how many problems of each family
+STEPS = {"auto": 11, "secant": 6, "averaged": 4}  # and on how many problems of each family
 TRIED = {"bellman": 3}  # as many at most, each has a program of its own
 
 
@@ -207,7 +207,7 @@ def test_a_problem_without_a_minimum_ends_with_a_finite_answer() -> None:
     assert result.objective <= result.history["objective"][0]
 
 
-@pytest.mark.parametrize("steps", ["newton", "secant", "momentum"])
+@pytest.mark.parametrize("steps", ["newton", "secant", "averaged"])
 def test_every_kind_of_step_finds_the_minimum(steps: str) -> None:
     rows = conditioned(30)
     result = mvrc.minimize(mean_variance(rows), np.zeros(D), mvrc.Auto(steps))
@@ -242,7 +242,7 @@ def test_a_step_into_nowhere_is_taken_back() -> None:
         return jnp.stack([1 + x[0] + sample * x[1], (x[0] + 0.95) ** 2 + x[1] ** 2])
 
     problem = mvrc.Composition(inner, lambda y: y[1] - 0.1 * jnp.sqrt(y[0]), np.linspace(-1, 1, 64))
-    for steps in ("secant", "momentum", "newton"):
+    for steps in ("secant", "averaged", "newton"):
         result = mvrc.minimize(problem, np.array([30.0, 5.0]), mvrc.Auto(steps))
         assert result.status in ENDS, result.message
         assert result.gradient_mapping < 1e-4
@@ -277,7 +277,7 @@ def weighted(y, sample):
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_stream_is_followed_down_to_its_noise(levels: int, dtype: Any) -> None:
-    """Samples N(m, I) and −mean + ½ variance: the minimum is x = m, known to about 1/√8192."""
+    """Samples N(m, I) and −mean + ½ variance: the minimum is x = m."""
     mean = np.array([0.0, 0.25, 0.5, -0.75], dtype)
     outer = None
     if levels == 2:
@@ -285,13 +285,12 @@ def test_a_stream_is_followed_down_to_its_noise(levels: int, dtype: Any) -> None
     problem = mvrc.Composition(
         moments, utility if levels == 1 else weighted, stream_of(mean), outer
     )
-    result = mvrc.minimize(problem, np.zeros(4, dtype))
-    assert result.status is mvrc.Status.PRECISION, result.message
-    assert result.epochs < 500
-    np.testing.assert_allclose(result.x, mean, atol=0.05)
+    result = mvrc.minimize(problem, np.zeros(4, dtype), samples=100_000)
+    assert result.status is mvrc.Status.SAMPLES, result.message
+    np.testing.assert_allclose(result.x, mean, atol=0.02)
     assert "stream" in result.explain()
     with pytest.raises(ValueError, match="needs full passes"):
-        mvrc.minimize(problem, np.zeros(4, dtype), mvrc.Auto("newton"))
+        mvrc.minimize(problem, np.zeros(4, dtype), mvrc.Auto("secant"))
 
 
 def test_many_unknowns_are_matrix_free() -> None:
@@ -322,9 +321,9 @@ def test_pytrees_seeds_and_checkpoints(tmp_path: Any) -> None:
     problem = mvrc.Composition(inner, outer, rows, regularizer=mvrc.L1(0.01))
     x0 = {"a": np.zeros(3), "b": np.zeros(3)}
     exact, _ = exact_mean_variance(rows)
-    for result in mvrc.minimize_many(problem, x0, mvrc.Auto("momentum"), seeds=3):
-        assert result.status is mvrc.Status.STALLED
-        np.testing.assert_allclose(np.concatenate([result.x["a"], result.x["b"]]), exact, atol=1e-3)
+    for result in mvrc.minimize_many(problem, x0, mvrc.Auto("averaged"), seeds=2):
+        assert result.status is mvrc.Status.CONVERGED
+        np.testing.assert_allclose(np.concatenate([result.x["a"], result.x["b"]]), exact, atol=1e-5)
     whole = mvrc.minimize(problem, x0)
     np.testing.assert_allclose(np.concatenate([whole.x["a"], whole.x["b"]]), exact, atol=1e-5)
     mvrc.minimize(problem, x0, epochs=2, checkpoint=tmp_path / "run")

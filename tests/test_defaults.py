@@ -101,11 +101,6 @@ def test_auto_is_the_matrix(name):
         assert method.notes == ()
 
 
-def test_momentum_steps_of_auto_are_the_matrix():
-    result = mvrc.minimize(portfolio(), np.zeros(30), mvrc.Auto("momentum"), epochs=2)
-    assert result.state.core.epochs.estimator.jacobian.shape == (2, 30)
-
-
 def test_too_large_a_matrix_is_not_kept_and_said_so():
     """The embedding: the passes of a dense p × d Jacobian, nine times the cost of the free form."""
     points = np.random.default_rng(0).standard_normal((60, 4))

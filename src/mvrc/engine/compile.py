@@ -86,13 +86,13 @@ def compile_epoch(
 def packed(problem: Composition, geometry: Geometry, method: Method) -> Composition:
     """The problem for a program that serves every n, unless the method's shapes follow n.
 
-    A table has n rows, a batch of n is every row, and a scheme that assesses looks at parts of all.
-    The sizes of batches and the period are part of the program in any case.
+    A table has n rows, and a batch of n is every row. The sizes of batches and the period are part
+    of the program in any case.
     """
     roles = method.estimator.roles(problem.two_level)
     all_rows = {"values": problem.n, "jacobians": problem.n, "outer": problem.N}
     follows = any(getattr(method.batch, role) == all_rows[role] for role in roles)
-    if method.estimator.keeps_table or method.scheme.safeguarded or follows:
+    if method.estimator.keeps_table or follows:
         return problem
     return problem.packed(geometry)
 

@@ -18,7 +18,6 @@ from mvrc.engine.state import Core, offer_both, restarted
 from mvrc.methods import Method
 from mvrc.oracle import Counts, Geometry, Oracle, add_counts
 from mvrc.problem import Composition
-from mvrc.schemes import Scheme
 
 
 def run_epoch(
@@ -41,8 +40,6 @@ def run_epoch(
     if estimator.refreshes:
         oracle = Oracle(functions, refresh_batches(problem, method, keys))
         estimate = estimator.refresh(oracle, scheme.anchor(state))
-        if scheme.safeguarded:
-            state, estimate = _assessed(scheme, estimator, oracle, state, estimate)
         if scheme.refreshes_at_query:  # the refresh stands where the first step asks
             query = scheme.query(state)
             state = scheme.advance(state, estimator.gradient(estimate), oracle)
@@ -75,15 +72,6 @@ def run_epoch(
     counts = add_counts(counts, *[traced[-1]] * steps)
     finite = jnp.all(jnp.isfinite(scheme.point(state)))
     return Core(state, estimate, core.epoch + 1, core.key, output, pool), finite, counts
-
-
-def _assessed(
-    scheme: Scheme, estimator: Any, oracle: Oracle, state: Any, estimate: Any
-) -> tuple[Any, Any]:
-    """State and estimate after the scheme has seen Φ at the refresh."""
-    inside = oracle.outer_value(estimate.inner, oracle.batch("outer"))
-    objective = inside + oracle.functions.penalty(scheme.anchor(state))
-    return scheme.assess(state, estimate, estimator.gradient(estimate), objective, oracle)
 
 
 def _is_small(problem: Composition, geometry: Geometry, method: Method) -> bool:

@@ -33,11 +33,6 @@ class Estimator(eqx.Module):
     refreshes: ClassVar[bool]
     keeps_table: ClassVar[bool] = False  # a row for every sample, so neither streams nor a part
 
-    def empty(self, geometry: Geometry) -> Any:
-        """An estimate of zeros with g and ∇f in it (`inner`, `outer`), for schemes that assess and
-        go back to an earlier one; None: it has no such thing."""
-        return None
-
     @abc.abstractmethod
     def roles(self, two_level: bool) -> tuple[str, ...]:
         """The independent batches a step draws, of "values", "jacobians" and "outer"."""

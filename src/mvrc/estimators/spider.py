@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Array, Float
 
 from mvrc.estimators.base import JACOBIANS, Estimator, batch_names, refreshed, three_batches
-from mvrc.oracle import Geometry, Oracle, Vector
+from mvrc.oracle import Oracle, Vector
 from mvrc.support import checks
 
 
@@ -53,15 +52,6 @@ class Spider(Estimator):
 
     def __check_init__(self) -> None:
         checks.choice("jacobian", self.jacobian, JACOBIANS)
-
-    def empty(self, geometry: Geometry) -> SpiderState:
-        d, p, dtype = geometry.x.size, geometry.y.size, geometry.x.dtype
-        matrix: Any = None
-        if self.jacobian != "free":
-            matrix = np.zeros((geometry.jacobian.rows, d), dtype)
-        x, y = (np.zeros(size, dtype) for size in (d, p))
-        zeros: Any = SpiderState  # NumPy's, as no program is needed to make them
-        return zeros(x, y, y, matrix, x)
 
     def roles(self, two_level: bool) -> tuple[str, ...]:
         return batch_names(two_level, self.jacobian)

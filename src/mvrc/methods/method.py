@@ -93,7 +93,7 @@ class Method(Recipe):
                     f"refresh is {self.refresh} but {type(self.estimator).__name__} keeps a row "
                     f"for every sample; leave it out."
                 )
-        scheme = self._scheme_with(estimator, geometry).fitted(geometry, problem.regularizer)
+        scheme = self.scheme.fitted(geometry, problem.regularizer)
         root = root_size(problem)
         batch = Sizes(
             _small("batch_size", self.batch.values, problem.n, root),
@@ -122,19 +122,6 @@ class Method(Recipe):
             self, estimator=estimator, scheme=scheme, batch=batch, refresh=refresh, period=period,
             notes=notes,
         )  # fmt: skip
-
-    def _scheme_with(self, estimator: Estimator, geometry: Geometry) -> Scheme:
-        """The scheme, which knows what it goes back to; or a sentence if there is no such thing."""
-        if not self.scheme.safeguarded:
-            return self.scheme
-        empty = estimator.empty(geometry)
-        if empty is None:
-            raise ValueError(
-                f"{type(self.scheme).__name__} needs an estimate that it can assess and go back "
-                f"to, and {type(estimator).__name__} has none; use Spider, or a scheme such as "
-                f"MomentumScheme."
-            )
-        return dataclasses.replace(self.scheme, empty=empty)  # type: ignore[call-arg]
 
 
 def finite(name: str, problem: Composition) -> tuple[int, int]:

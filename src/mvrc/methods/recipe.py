@@ -89,8 +89,7 @@ class Prepared:
     setup_counts: Counts = dataclasses.field(default_factory=Counts)
     seconds: float = 0.0
     x0: Any = None  # where the run starts instead of the user's x0
-    solver: Any = None  # of full passes, in the place of a method
-    second: Any = None  # a solver that takes over where the method stalls
+    solver: Any = None  # on the host, in the place of a method
 
 
 class Recipe(eqx.Module):

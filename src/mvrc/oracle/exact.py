@@ -77,6 +77,16 @@ class Measuring:
         return self.compile(x)(self._numbers, x, self._step)
 
 
+def estimated(problem: Problem, geometry: Geometry, x: Any) -> tuple[float, float]:
+    """Φ(x) by samples that were drawn, and its standard error.
+
+    By the delta method, from the variances of ⟨∇f, gᵢ⟩ and fₖ.
+    """
+    numbers, static = partition(problem.packed(geometry), geometry.x.dtype)
+    value, error = _compile_estimate(static, geometry, signature((numbers, x)))(numbers, x)
+    return float(value), float(error)
+
+
 def gradient_mapping(x: Any, v: Any, step: Any, prox: Any, while_loop: Any) -> Any:
     """𝒢_λ(x) = (x − prox_{λr}(x − λv))/λ for λ = step, v = ∇F(x); for NumPy and for JAX.
 
@@ -146,3 +156,28 @@ def _compile(
         return jax.vmap(at)(x) if points == "together" else jax.lax.map(at, x)
 
     return quick.Program(measured, signature.specs())
+
+
+@cache.remember
+def _compile_estimate(static: Static, geometry: Geometry, signature: Signature) -> Any:
+    def spread(source: Any, batch: Any, values: Any, mean: Any, rows: int) -> Any:
+        """The variance of the mean of what is there for each sample."""
+        if source is None or not source.drawn:
+            return 0.0
+        variance = batch.mean(lambda s: s.sum((values(s.rows) - mean) ** 2), rows)
+        return variance / batch.size
+
+    def estimate(numbers: Any, x: Vector) -> Any:
+        problem = combine(numbers, static)
+        oracle = Oracle(problem.functions(geometry))
+        inside, outside = problem.everything()
+        inner = oracle.values(x, inside)
+        outer, value = oracle.outer_gradient(inner, outside), oracle.outer_value(inner, outside)
+        along = lambda rows: oracle.functions.values(x, rows) @ outer  # noqa: E731
+        each = lambda rows: oracle.functions.outer_values(inner, rows)  # noqa: E731
+        variance = spread(
+            problem.inner_source, inside, along, inner @ outer, geometry.inner_rows(False)
+        ) + spread(problem.outer_source, outside, each, value, geometry.outer_rows())
+        return value + oracle.functions.penalty(x), jnp.sqrt(variance)
+
+    return quick.Program(estimate, signature.specs())

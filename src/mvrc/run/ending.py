@@ -7,13 +7,20 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from mvrc.oracle import Counts
+from mvrc.oracle.exact import estimated
 from mvrc.run.measuring import Recorder
 from mvrc.run.setup import Setup
 from mvrc.run.state import Progress, Row, State, at_seed, readable
 from mvrc.run.stopping import Ends, broken_seeds
-from mvrc.schemes.assessing import DECISIONS
+from mvrc.solvers.decisions import DECISIONS
 from mvrc.solvers.result import History, Result, Status
 from mvrc.solvers.solver import End
+from mvrc.solvers.stages import staged
+
+CONFIDENCE = 1.645  # standard errors on either side that hold 90 % of a normal distribution
+SHARE, MOST = 8, 2**22  # samples of an interval: that part of the run's, at most so many
+FRESH = 2**31  # the number of the stage that has them, which no run comes to
 
 
 class Wanted(NamedTuple):
@@ -69,9 +76,26 @@ def conclude(
                 step_size=setup.solver.step_size,
                 state=own,
                 notes=(*setup.notes(int(state.restarts)), *unsaved),
+                interval=_interval(setup, at_seed(chosen, seed), recorder.counts(state), seed),
             )
         )
     return results
+
+
+def _interval(
+    setup: Setup, point: np.ndarray, counts: Counts, seed: int | None
+) -> tuple[float, float] | None:
+    """Of a stream, from fresh samples; of finite sums Φ is known."""
+    problem = setup.problem
+    if problem.finite:
+        return None
+    sources = problem.inner_source, problem.outer_source
+    rows = max(s.everything().size for s in sources if s is not None and s.count is None)
+    rows = min(max(rows, counts.inner_values // SHARE), MOST)
+    fresh = staged(problem, setup.seeds[seed or 0], FRESH, rows)
+    value, error = estimated(fresh, setup.geometry, np.asarray(point))
+    half = CONFIDENCE * error
+    return (value - half, value + half) if np.isfinite(half) else None
 
 
 def row_of(row: Row, seed: int | None) -> Row:
@@ -103,7 +127,7 @@ def _outputs(
     """The flat point(s) that the run returns."""
     last = np.asarray(recorder.point(state))
     use_best = np.asarray(broken_seeds(rows[-1], rows[0]) | (status is Status.DIVERGED))
-    if wanted.output == "best" or setup.safeguarded:
+    if wanted.output == "best" or setup.solver.keeps_best:
         use_best = np.asarray(use_best | (state.best_objective < rows[-1]["objective"]))
     elif wanted.output == "random":
         assert state.core.output is not None

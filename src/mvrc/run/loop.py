@@ -32,9 +32,6 @@ from mvrc.run.stopping import Ends, Stop, broken_rows, lost_rows
 from mvrc.solvers.result import History, Result, Status
 from mvrc.support import checks
 
-EPOCHS = 100  # when no limit is given
-SAFEGUARDED_EPOCHS = 1000  # of a method that stops by itself, and whose epoch may be a single pass
-
 # Recorded points are pending until a block of them is measured together, but not longer than this;
 # where rows are so rare that measuring costs little anyway, none is.
 SECONDS, RARE = 1.0, 8
@@ -77,12 +74,12 @@ class Run:
         self.checkpoint_every = checkpoint_every
         keep = checkpoint is not None
         self.setup = Setup(problem, x0, method, seeds, axis, output == "random", keep)
-        if self.setup.safeguarded and self.output == "random":
+        if self.setup.solver.on_host and self.output == "random":
             raise ValueError(
                 "output is 'random', which is for methods with a theorem on it, and Auto goes "
                 "back from bad points; it may be 'last' or 'best', or name a method."
             )
-        self.stop = stop.limited(SAFEGUARDED_EPOCHS if self.setup.safeguarded else EPOCHS)
+        self.stop = stop.limited(self.setup.solver.epochs, self.setup.solver.samples)
         check_step(self.setup.solver.step_size, self.setup.geometry.x.dtype)
         self.measuring = mapping_step, measure_samples
         with self.setup.precision():
@@ -151,7 +148,7 @@ class Run:
             state, rows = self.checkpoint.load(state, rows)
         if not rows:
             return state, rows
-        if self.setup.solver.draws:
+        if not self.setup.solver.on_host:
             state = state._replace(core=jax.device_put(state.core))
         if state.restarts:
             self.setup.shorten(int(state.restarts))
@@ -268,7 +265,7 @@ class Run:
         """Whether nobody asks for a row as soon as its epoch is made."""
         asked = (self.stop.tol, self.stop.rtol, self.callback) != (None, None, None)
         return (
-            not (asked or self.setup.safeguarded)
+            not (asked or self.setup.solver.on_host)
             and self.setup.axis is None
             and self.record_every < RARE
         )
@@ -297,8 +294,10 @@ class Run:
     def _ahead(self, now: Progress) -> float:
         """What another epoch would take, and after it the measuring of rows and output."""
         epoch = now.state.seconds - now.rows[0]["seconds"]
-        passes = 1 + (self.record_every > 1) + (self.output != "last" or self.setup.safeguarded)
-        return float(epoch / max(1, now.state.epoch) + passes * self.recorder.seconds)
+        solver = self.setup.solver
+        passes = 1 + (self.record_every > 1) + (self.output != "last" or solver.keeps_best)
+        mean = epoch / max(1, now.state.epoch)
+        return float(mean * solver.ahead(now.state.core) + passes * self.recorder.seconds)
 
     def _ends(self, state: State, rows: list[Row]) -> Ends:
         stalled = self.setup.solver.stalled(state.core, self.stop.has_tolerance)

@@ -34,7 +34,7 @@ class Recorder:
         self._mapping_step = mapping_step
         finite = problem.n is not None and problem.N is not None
         # Of what such a solver knows exactly nothing is measured.
-        self._known = solver.safeguarded and finite and (mapping_step is None or not solver.draws)
+        self._known = solver.on_host and finite
         self._most = None if self._known else most
         self.samples = problem.inner_source.part(self._most).size
         self.block = 1
@@ -95,7 +95,7 @@ class Recorder:
         """Φ and ‖𝒢_η‖ at the points, at most a block of them."""
         if not points:
             return []
-        if not self.solver.draws:
+        if self._known:
             return [self.solver.measure(point, self._mapping_step) for point in points]
         start = time.perf_counter()
         objective, mapping = _doubles(self._measurement(self._stacked(points)))

@@ -101,13 +101,17 @@ def minimize_many(
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
 ) -> list[Result]:
-    """The same run for many seeds in one vmapped program; one `Result` a seed.
+    """The same run for many seeds, one `Result` per seed.
+
+    Epochs of a named method are one vmapped program for all seeds. `Auto`'s Newton and secant steps
+    draw nothing, so all its results are one; its steps that do draw go through the seeds in turn.
 
     Args:
         seeds: how many (0, 1, …) or which.
-        tol, rtol: the runs stop together, when all have reached one of them.
+        tol, rtol: in one program the runs stop together, when all have reached one of them.
         samples: limit for each seed.
-        seconds: limit for all seeds together; so are the columns `seconds` and `wall_seconds`.
+        seconds: limit for all seeds together; so are the columns `seconds` and `wall_seconds` of
+            runs in one program.
 
     The other arguments are those of `minimize`.
     """
@@ -117,9 +121,16 @@ def minimize_many(
         chosen = list(range(checks.integer("seeds", seeds)))
     if not chosen:
         raise ValueError("seeds is empty; give how many or at least one.")
-    run = Run(
-        problem, x0, method, chosen, len(chosen), Stop.checked(epochs, samples, seconds, tol, rtol),
-        record_every, mapping_step, measure_samples, output, None, progress, checkpoint,
-        checkpoint_every,
-    )  # fmt: skip
-    return run.solve()
+    shared = record_every, mapping_step, measure_samples, output, None, progress
+    stop = Stop.checked(epochs, samples, seconds, tol, rtol)
+    run = Run(problem, x0, method, chosen, len(chosen), stop, *shared, checkpoint, checkpoint_every)
+    if not run.setup.one_by_one or run.setup.copies is not None:
+        return run.solve()
+    results = []
+    for seed in chosen:  # a solver on the host, which draws
+        share = None if stop.seconds is None else stop.seconds / len(chosen)
+        folder = None if checkpoint is None else Path(checkpoint) / f"seed {seed}"
+        own = Stop.checked(epochs, samples, share, tol, rtol)
+        run = Run(problem, x0, method, [seed], None, own, *shared, folder, checkpoint_every)
+        results += run.solve()
+    return results

@@ -18,7 +18,6 @@ from mvrc.problem import Composition
 from mvrc.run.state import State
 from mvrc.solvers import catalogue
 from mvrc.solvers.epochs import EpochSolver
-from mvrc.solvers.hand_over import HandOver
 from mvrc.solvers.solver import CoreSolver
 from mvrc.support import checks
 
@@ -47,7 +46,7 @@ class Setup:
         self.problem: Composition = problem
         self.x0 = problem.start(x0)
         self.recipe = catalogue.find(method)
-        self._how = seeds, random, keep
+        self.seeds, self._how = seeds, (random, keep)
         with problem.precision(self.x0):
             geometry = problem.geometry(self.x0)
             self.geometry: Geometry = dataclasses.replace(geometry, seeds=axis or 1)
@@ -56,9 +55,9 @@ class Setup:
             self._prepare(self.start)
             if self.prepared.x0 is not None:
                 self.x0 = self.prepared.x0
-        self.copies = None if self.solver.draws else axis  # equal runs are one
-        self.axis = axis if self.solver.draws else None
-        self.safeguarded = self.solver.safeguarded
+        self.one_by_one = axis is not None and self.solver.on_host  # the seeds
+        self.copies = axis if self.one_by_one and not self.solver.draws else None  # equal runs
+        self.axis = None if self.solver.on_host else axis
 
     def _prepare(self, start: Start) -> None:
         self.prepared: Prepared = self.recipe.prepare(self.problem, self.geometry, start)
@@ -68,11 +67,9 @@ class Setup:
     def _solver(self) -> CoreSolver:
         if self.prepared.solver is not None:
             return self.prepared.solver
-        method, (seeds, random, keep) = self.prepared.method, self._how
+        method, (random, keep) = self.prepared.method, self._how
         assert method is not None
-        epochs = EpochSolver(self.problem, self.geometry, method, seeds, self.axis, random, keep)
-        second = self.prepared.second
-        return epochs if second is None or self.axis is not None else HandOver(epochs, second)
+        return EpochSolver(self.problem, self.geometry, method, self.seeds, self.axis, random, keep)
 
     def precision(self) -> Any:
         """The context of the run."""
@@ -83,7 +80,7 @@ class Setup:
         flat = self.geometry.x.flatten(self.x0)
         start = time.perf_counter()
         core, info = self.solver.init(flat)
-        took = 0.0 if self.solver.draws else time.perf_counter() - start - info.compiling
+        took = time.perf_counter() - start - info.compiling if self.solver.on_host else 0.0
         shape = () if self.axis is None else (self.axis,)
         best = np.broadcast_to(np.asarray(flat), (*shape, flat.size))
         counts = np.array(add_counts(info.counts, self.prepared.setup_counts), np.int64)
@@ -98,7 +95,7 @@ class Setup:
 
     def may_shorten(self, state: State) -> bool:
         """Whether the step is the default one, and not the shortest; the user's own is kept."""
-        by_default = bool(self.start.found) and not self.safeguarded
+        by_default = bool(self.start.found) and not self.solver.on_host
         return by_default and int(state.restarts) < MOST_RESTARTS
 
     def shorten(self, restarts: int) -> None:

@@ -74,7 +74,7 @@ class Solver:
         setup = self._ready()
         with setup.precision():
             start = time.perf_counter()
-            before = jax.device_put(state.core) if setup.solver.draws else state.core
+            before = state.core if setup.solver.on_host else jax.device_put(state.core)
             core, info = setup.solver.step(before)
             took = time.perf_counter() - start - info.compiling
             if not info.finite:

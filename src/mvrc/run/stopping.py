@@ -49,11 +49,11 @@ class Stop:
         """Whether the user said how small the gradient mapping shall be."""
         return self.tol is not None or self.rtol is not None
 
-    def limited(self, epochs: int) -> Stop:
-        """With so many epochs when nothing limits the run."""
+    def limited(self, epochs: int, samples: int | None) -> Stop:
+        """With so many epochs and samples when nothing limits the run."""
         if (self.epochs, self.samples, self.seconds) != (None, None, None):
             return self
-        return dataclasses.replace(self, epochs=epochs)
+        return dataclasses.replace(self, epochs=epochs, samples=samples)
 
     def small(self, mapping: Any, first: Any) -> Any:
         """Whether (or which of) the gradient mappings are down to a tolerance."""

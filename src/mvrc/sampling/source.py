@@ -215,6 +215,8 @@ class Source(eqx.Module):
     Sample i of the batch of step t depends on the key, on t and on i alone.
     """
 
+    drawn: ClassVar[bool] = False  # whether a mean over everything has a standard error
+
     @property
     @abc.abstractmethod
     def count(self) -> int | None:
@@ -267,6 +269,11 @@ class Source(eqx.Module):
 
         `side` is "inner" or "outer"; `numbers` is what the evaluation of a sample holds.
         """
+        return self
+
+    def stage(self, bits: Any, rows: int) -> Source:
+        """What a stage of a run on growing batches passes over: so many fresh samples of an endless
+        source, drawn by a key of these bits; of any other source everything."""
         return self
 
     @abc.abstractmethod

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mvrc.sampling.source import Batch, Draws, Source, key_bits
+from mvrc.sampling.source import Amount, Batch, Draws, Source, key_bits
 from mvrc.support import checks
 
 
@@ -81,6 +82,64 @@ class Stream(Source):
     def draws(self, key: Any, steps: int, size: int) -> Draws:
         return jnp.arange(steps), lambda t: Drawn(self.draw, jax.random.fold_in(key, t), size)
 
+    def stage(self, bits: Any, rows: int) -> Stage:
+        return Stage(self.draw, np.asarray(bits), np.int32(rows))
+
+
+class Stage(Source):
+    """The first `rows` samples that a key draws from a stream, drawn anew at every pass.
+
+    Key and number are arguments of a program, so that one serves all stages.
+    """
+
+    drawn: ClassVar[bool] = True
+
+    draw: Callable[[Any, int], Any] = eqx.field(static=True)
+    bits: Any  # of a key
+    rows: Any
+
+    @property
+    def count(self) -> Any:
+        return self.rows
+
+    @property
+    def capacity(self) -> int:
+        return 2**31 - 1
+
+    def given(self) -> Any:
+        raise AssertionError("the stream is asked")
+
+    def fingerprint(self) -> tuple[str, Any]:
+        raise AssertionError("the stream is asked")
+
+    def thinned(self, rows: int) -> Source:
+        raise AssertionError("the stream is asked")
+
+    def spec(self) -> Any:
+        return Stream(self.draw).spec()
+
+    def everything(self) -> Batch:
+        return self.spread(self.rows)
+
+    def part(self, most: int | None) -> Batch:
+        return self.everything() if most is None else self.spread(jnp.minimum(most, self.rows))
+
+    def refresh(self, key: Any, size: int | None) -> Batch:
+        raise AssertionError("a stage has full passes alone")
+
+    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+        raise AssertionError("a stage has full passes alone")
+
+    def draws(self, key: Any, steps: int, size: int) -> Draws:
+        raise AssertionError("a stage has full passes alone")
+
+    def spread(self, size: Any, shift: Any = 0) -> Batch:
+        """The first ones, as no order is better than another."""
+        return Drawn(self.draw, jax.random.wrap_key_data(self.bits), size, _PIECE)
+
+
+_PIECE = 1024  # samples of a piece, where their number is traced
+
 
 @dataclasses.dataclass(frozen=True)
 class Drawn(Batch):
@@ -88,7 +147,11 @@ class Drawn(Batch):
 
     draw: Callable[[Any, int], Any]
     key: Any
-    size: int
+    size: Any
+    length: int | None = None
+
+    def amount(self) -> Any:
+        return self.size if self.length is None else Amount()  # whoever knows the number counts
 
     def piece(self, start: Any, length: int) -> Any:
         keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(start + jnp.arange(length))

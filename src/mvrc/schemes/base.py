@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import equinox as eqx
 import jax.numpy as jnp
 
-from mvrc.oracle import Geometry, Oracle, Vector
+from mvrc.oracle import Geometry, Vector
 from mvrc.regularizers import Regularizer
 from mvrc.support.numerics import divide
 
@@ -33,7 +33,6 @@ class Scheme(eqx.Module):
 
     step_size: eqx.AbstractVar[float]
     refreshes_at_query: ClassVar[bool]
-    safeguarded: ClassVar[bool] = False  # whether `assess` is asked after every refresh
     takes_composed: ClassVar[bool] = False  # whether r may be r(Ax), without a prox in closed form
 
     def fitted(self, geometry: Geometry, regularizer: Regularizer) -> Any:
@@ -51,16 +50,6 @@ class Scheme(eqx.Module):
     @abc.abstractmethod
     def anchor(self, state: Any) -> Vector:
         """The point of a refresh."""
-
-    def assess(
-        self, state: Any, estimate: Any, v: Vector, objective: Any, oracle: Oracle
-    ) -> tuple[Any, Any]:
-        """State and estimate after an assessment of the anchor, where a refresh knows Φ and ∇F."""
-        return state, estimate
-
-    def log(self, state: Any) -> Any:
-        """The `Log` of a safeguarded scheme."""
-        return None
 
     @abc.abstractmethod
     def query(self, state: Any) -> Vector:

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mvrc.estimators import Spider, chosen
 from mvrc.methods import Method
 from mvrc.methods.recipe import About, NamedRecipe, Prepared, Start, recipe, word
 from mvrc.methods.spider_admm import SpiderADMM
 from mvrc.oracle import Counts, Geometry
 from mvrc.problem import Composition
 from mvrc.regularizers import Composed
-from mvrc.sampling import Sizes
-from mvrc.schemes import GuardedScheme
 from mvrc.solvers.averaged import AveragedSolver
 from mvrc.solvers.passes import CurvatureSample
 from mvrc.solvers.penalty import Penalty
 from mvrc.solvers.rehearsal import full_passes, rehearse, rehearsed_rows
-from mvrc.solvers.secants import SecantSolver
-from mvrc.solvers.sizing import curvature_sample, work_of
-from mvrc.theory.smoothness import smoothness
+from mvrc.solvers.sizing import curvature_sample, stage_rows
+from mvrc.solvers.solver import CoreSolver
+from mvrc.solvers.stages import StagesSolver
 
 EXPENSIVE = 2**15  # samples from which on a pass is expensive
 PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
-SMALL_STEP = 2**19  # floating-point operations that are worth a step of the momentum
+STEPS = ("auto", "newton", "secant", "averaged")
 AVERAGED = (
     "Steps of schedule-free Adam (adapted to each coordinate, averaged) on a tracked mean of g; "
     "the step size is found by a race of short runs on 8,192 samples, and Φ is checked on all."
 )
-ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
+ONLINE = (
+    "Steps of Adam on a tracked mean of g, averaged; the step size is found by a race of short "
+    "runs on 2,048 samples."
+)
 
 
 @recipe
@@ -40,33 +39,34 @@ class Auto(NamedRecipe):
     """Chooses by itself, and goes back when a step was none. The default of `minimize`.
 
     With few unknowns (d ≤ 256) the curvature of F is measured, and every step is a proximal Newton
-    step on one full pass; with more, it is learnt from secants (limited-memory BFGS). Lengths are
-    measured in the curvature that each unknown has, so units of x do not matter. With many unknowns
-    and many samples, and for streams, it makes accelerated MVRC momentum steps on small batches,
-    and hands over to secants where these stall. A step that does not lower Φ is rejected and
-    shortened. `result.explain()` says what was chosen and why, and what happened.
+    step on one full pass, of a stream on a stage of fresh samples; with more, it is learnt from
+    secants (limited-memory BFGS). Lengths are measured in the curvature that each unknown has, so
+    units of x do not matter. With many unknowns and many samples, or a stream, it makes averaged
+    steps of Adam on small batches, and of finite sums hands over to secants where these stall.
+    A step that does not lower Φ is rejected and shortened. `result.explain()` says what was chosen
+    and why, and what happened.
 
     Args:
-        steps: "auto", or one of the three kinds: "newton", "secant", "momentum".
+        steps: "auto", or one of the three kinds: "newton", "secant", "averaged".
     """
 
     about: ClassVar[About] = About(
         title="Auto",
-        reference="after Lee, Sun & Saunders, Proximal Newton-type Methods, 2014, and Chen & Zhou, "
-        "Momentum with Variance Reduction for Nonconvex Composition Optimization, 2020",
+        reference="after Lee, Sun & Saunders, Proximal Newton-type Methods, 2014, and Defazio et "
+        "al., The Road Less Scheduled, 2024",
         problems="Σ¹ E¹ Σ² E²",
         regularizer="any",
-        epoch="n (newton, secant), n + 2S(τ−1) (momentum)",
-        memory="d² (newton), 20d (secant), 2(p·d + 4d) (momentum)",
+        epoch="n (newton, secant), 6n (averaged); of a stream a stage",
+        memory="d² (newton), 20d (secant), p + 4d (averaged)",
         complexity="–",
     )
 
-    steps: str = word("auto", ("auto", "newton", "secant", "momentum"))
+    steps: str = word("auto", STEPS)
 
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         method = self.prepare(problem, geometry, start).method
         if method is None:
-            raise TypeError("Auto makes full passes on this problem, which is no Method.")
+            raise TypeError("Auto makes steps of its own on this problem, which are no Method.")
         return method
 
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
@@ -77,8 +77,8 @@ class Auto(NamedRecipe):
             notes.append("x0 is outside of the constraint set; the run starts at its projection.")
         kind, why, sample = self._kind(problem, geometry)
         notes.append(why)
-        if kind == "momentum":
-            return self._small_steps(problem, geometry, start, x0, moved, notes)
+        if not problem.finite or kind == "averaged":
+            return self._drawn(problem, geometry, start, x0, moved, kind, notes)
         spent, seconds, first, step_size = Counts(), 0.0, None, None
         n = problem.n
         assert n is not None
@@ -92,11 +92,11 @@ class Auto(NamedRecipe):
         solver = full_passes(problem, geometry, sample, tuple(notes), first, step_size)
         return Prepared(None, solver.notes, spent, seconds, moved, solver)
 
-    def _small_steps(
+    def _drawn(
         self, problem: Composition, geometry: Geometry, start: Start, x0: Any, moved: Any,
-        notes: list[str],
+        kind: str, notes: list[str],
     ) -> Prepared:  # fmt: skip
-        """Momentum on small batches; of finite sums handed over to secants where it stalls."""
+        """Steps on samples that are drawn."""
         if isinstance(problem.regularizer, Composed):
             notes[-1] = (
                 "The regulariser is r(Ax), which has no prox in closed form, and small steps cannot"
@@ -104,104 +104,75 @@ class Auto(NamedRecipe):
             )
             method = SpiderADMM().resolve(problem, geometry, start)
             return Prepared(method, (*notes, *method.notes))
-        if problem.finite and geometry.seeds == 1 and self.steps == "auto":
-            notes += [AVERAGED, "Where halving the steps no longer helps, secant steps go on."]
-            flat = np.asarray(geometry.x.flatten(x0))
+        flat = np.asarray(geometry.x.flatten(x0))
+        solver: CoreSolver
+        if kind == "newton":
+            rows = stage_rows(problem, geometry)
+            assert isinstance(rows, int)
+            solver = StagesSolver(problem, geometry, start.seed, tuple(notes), rows)
+        else:
+            notes.append(AVERAGED if problem.finite else ONLINE)
+            if problem.finite:
+                notes.append("Where halving the steps no longer helps, secant steps go on.")
             solver = AveragedSolver(problem, geometry, flat, start.seed, tuple(notes))
-            return Prepared(None, tuple(notes), Counts(), 0.0, moved, solver)
-        curvature, rows = smoothness(problem, geometry, geometry.x.flatten(x0))
-        notes.append(
-            f"The curvature of F at x0 is about {curvature:.3g}, by power iteration on {rows:,} "
-            f"samples."
-        )
-        method = _momentum(problem, geometry, curvature, work_of(problem, geometry), notes)
-        method = method.resolve(problem, geometry, start)
-        spent = Counts(inner_values=rows, inner_jacobians=rows)
-        second = None
-        if problem.finite and geometry.seeds == 1:
-            notes.append("Where it stalls, secant steps on full passes go on.")
-            second = SecantSolver(problem, geometry)
-        return Prepared(method, tuple(notes), spent, x0=moved, second=second)
+        return Prepared(None, tuple(notes), Counts(), 0.0, moved, solver)
 
     def _kind(
         self, problem: Composition, geometry: Geometry
     ) -> tuple[str, str, CurvatureSample | None]:
         """Which steps, why, and the samples of the curvature."""
+        if not problem.finite:
+            return (*self._kind_online(problem, geometry), None)
         n, d = problem.n, geometry.x.size
-        if n is None or problem.N is None:
-            if self.steps in ("newton", "secant"):
-                raise ValueError(
-                    f"steps is {self.steps!r}, which needs full passes, and this problem is "
-                    f"{problem.kind} (a Stream); it may be 'auto' or 'momentum'."
-                )
-            return (
-                "momentum",
-                "Samples come from a stream, so there are no full passes: momentum steps on small "
-                "batches between large ones, assessed by their standard error.",
-                None,
-            )
+        assert n is not None
         asked = f"{self.steps.capitalize()} steps were asked for."
-        if self.steps in ("secant", "momentum"):
+        if self.steps in ("secant", "averaged"):
             return self.steps, asked, None
         sample = curvature_sample(problem, geometry)
-        if self.steps == "newton":
-            if isinstance(sample, str):
+        if isinstance(sample, str):
+            if self.steps == "newton":
                 raise ValueError(
-                    f"steps is 'newton', but {sample}; it may be 'auto', 'secant' or 'momentum'."
+                    f"steps is 'newton', but {sample}; it may be 'auto', 'secant' or 'averaged'."
                 )
-            return "newton", asked, sample
-        if isinstance(sample, CurvatureSample):
-            part = (
-                "from all samples" if sample.rows == n else f"at first from {sample.rows:,} samples"
-            )
+            because = sample[0].upper() + sample[1:]
+            if n >= EXPENSIVE:
+                why = f"{because}, and a pass over {n:,} samples is expensive: small batches."
+                return "averaged", why, None
             return (
-                "newton",
-                f"With d = {d} unknowns the curvature of F can be measured ({part}): proximal "
-                f"Newton steps, each one full pass.",
-                sample,
-            )
-        because = sample[0].upper() + sample[1:]
-        if n >= EXPENSIVE:
-            return (
-                "momentum",
-                f"{because}, and a pass over {n:,} samples is expensive: small batches.",
+                "secant",
+                f"{because}: it is learnt from how the gradient changes (limited-memory BFGS), "
+                f"each step one full pass.",
                 None,
             )
+        if self.steps == "newton":
+            return "newton", asked, sample
+        part = "from all samples" if sample.rows == n else f"at first from {sample.rows:,} samples"
         return (
-            "secant",
-            f"{because}: it is learnt from how the gradient changes (limited-memory BFGS), each "
-            f"step one full pass.",
-            None,
+            "newton",
+            f"With d = {d} unknowns the curvature of F can be measured ({part}): proximal Newton "
+            f"steps, each one full pass.",
+            sample,
         )
 
-
-def _momentum(
-    problem: Composition, geometry: Geometry, curvature: float, work: float, notes: list[str]
-) -> Method:
-    n, N = problem.n, problem.N
-    finite = n is not None and N is not None
-    batch, period, between = ONLINE["batch"], ONLINE["period"], ""
-    if n is not None:
-        batch = int(np.clip(2 ** round(math.log2(SMALL_STEP / work)), 64, 256))
-        batch = max(1, min(batch, n // 8))
-        period = math.ceil(n / batch)
-    if not finite:
-        between = f" of {ONLINE['refresh']:,} samples"
-    outer = None
-    if problem.two_level:
-        outer = batch if N is None else max(1, min(batch, N // 4))
-    refresh = Sizes(
-        ONLINE["refresh"] if n is None else None, None, ONLINE["refresh"] if N is None else None
-    )
-    notes.append(
-        f"A sample costs about {work:,.0f} floating-point operations, so a step evaluates {batch} "
-        f"samples and {period} steps are made from a refresh{between} to the next; the first step "
-        f"size is {1 / (2 * curvature):.3g}."
-    )
-    estimator, free = chosen(Spider(), geometry)
-    notes.extend(free)
-    scheme = GuardedScheme(1 / (2 * curvature), noisy=not finite)
-    return Method(estimator, scheme, Sizes(batch, None, outer), refresh, period, "auto")
+    def _kind_online(self, problem: Composition, geometry: Geometry) -> tuple[str, str]:
+        """The same where samples come from a stream."""
+        if self.steps == "secant":
+            raise ValueError(
+                f"steps is 'secant', which needs full passes, and this problem is {problem.kind} "
+                f"(a Stream); it may be 'auto', 'newton' or 'averaged'."
+            )
+        if self.steps == "averaged":
+            return "averaged", "Averaged steps were asked for."
+        rows = stage_rows(problem, geometry)
+        if isinstance(rows, int):
+            return (
+                "newton",
+                "Samples come from a stream, and the curvature of F can be measured: Newton steps, "
+                "each on a larger batch of fresh samples, and their mean.",
+            )
+        if self.steps == "newton":
+            raise ValueError(f"steps is 'newton', but {rows}; it may be 'auto' or 'averaged'.")
+        return "averaged", f"Samples come from a stream, and {rows}: small batches."
 
 
 def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:

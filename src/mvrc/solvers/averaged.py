@@ -1,4 +1,7 @@
-"""Averaged small steps for many unknowns and samples; secant steps from where noise stops them."""
+"""Averaged small steps for many unknowns and samples; secant steps from where noise stops them.
+
+Longer than other files: one solver with its race, its checks and its programs.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from mvrc.problem import Composition
 from mvrc.regularizers import Zero
 from mvrc.sampling import Sizes
 from mvrc.schedules import Power
-from mvrc.schemes import ScheduleFreeScheme
-from mvrc.schemes.assessing import ACCEPTED, BROKEN, REJECTED
-from mvrc.solvers.full_state import FullPassState
+from mvrc.schemes import OnlineAdamScheme, ScheduleFreeScheme, Scheme
+from mvrc.solvers.decisions import ACCEPTED, BROKEN, REJECTED
 from mvrc.solvers.secants import SecantSolver
 from mvrc.solvers.solver import CoreSolver, End, Info
+from mvrc.solvers.stages import SAMPLES, staged
 from mvrc.support import cache
 from mvrc.support.partition import Signature, Static, combine, partition, signature
 
@@ -39,6 +42,7 @@ RACE = 8192  # samples on which it is decided
 SECOND_LEG = 4  # chunks that the best two go on for
 BAD = 3  # checks in a row without a fall before the step is halved
 HALVINGS = 3  # in a row without a fall before secants take over
+ONLINE_BATCH, ONLINE_RACE = 64, 2048  # of a stream: samples of a step, and of the race and checks
 
 
 class AveragedState(NamedTuple):
@@ -56,7 +60,7 @@ class AveragedState(NamedTuple):
     halvings: Any  # in a row
     decision: Any  # place in DECISIONS
     handed: Any  # whether secants are at work
-    full_passes: FullPassState
+    full_passes: Any  # their `FullPassState`; None of a stream
 
 
 class AveragedSolver(CoreSolver):
@@ -67,36 +71,43 @@ class AveragedSolver(CoreSolver):
     to the best point with half the step and twice the batch. After three halvings without a fall
     secant steps on full passes go on; only these may say CONVERGED.
 
+    Of a stream the steps are `OnlineAdamScheme`'s, race and checks are on some fresh samples, the
+    same for both, only a rise leads back, and nothing takes over.
+
     Args:
-        problem, geometry: finite sums.
+        problem, geometry: finite sums or streams.
         x0: the start, flat.
         seed: of the draws.
         notes: what was chosen and why.
     """
 
-    draws, safeguarded = False, True
+    on_host, epochs = True, 1000
 
     def __init__(
         self, problem: Composition, geometry: Geometry, x0: Any, seed: int,
         notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         self.problem, self.geometry, self.seed, self.notes = problem, geometry, seed, notes
-        self.second = SecantSolver(problem, geometry)
+        self.finite = self.keeps_best = problem.finite
+        self.samples = None if self.finite else SAMPLES
+        self.second = SecantSolver(problem, geometry) if self.finite else None
+        self.race = RACE if self.finite else ONLINE_RACE
+        self.batch = max(1, min(BATCH, _least(problem) // 8)) if self.finite else ONLINE_BATCH
         self.step_size = 1.0
         self._start = Start(problem, geometry.x.unflatten(np.asarray(x0)))
         self._plain = isinstance(problem.regularizer, Zero)
-        self._packed = problem.packed(geometry)
+        self._packed = staged(problem, seed, 0, self.race).packed(geometry)
         self._counts, self._compiling = Counts(), 0.0
 
     def init(self, x0: Any) -> tuple[AveragedState, Info]:
         self._reset()
         x = np.asarray(x0)
-        core = self._new(x, RATE, self._first_batch())
+        core = self._new(x, RATE, self.batch)
         objective, mapping = self._checked(x)
         numbers = jax.tree_util.tree_map(
-            np.asarray, (objective, mapping, objective, 0.0, self._first_batch(), 0, 0, 0, False)
+            np.asarray, (objective, mapping, objective, 0.0, self.batch, 0, 0, 0, False)
         )
-        blank = self.second.blank(x)
+        blank = None if self.second is None else self.second.blank(x)
         state: Any = AveragedState
         return state(np.asarray(0), core, core, *numbers, blank), self._info(True)
 
@@ -109,10 +120,10 @@ class AveragedSolver(CoreSolver):
     def step(self, state: AveragedState) -> tuple[AveragedState, Info]:
         self._reset()
         state = state._replace(epoch=np.asarray(state.epoch + 1))
-        if state.handed:
+        if self.second is not None and state.handed:
             passes, info = self.second.step(state.full_passes)
             return state._replace(full_passes=passes), info
-        if int(state.halvings) >= HALVINGS:
+        if self.second is not None and int(state.halvings) >= HALVINGS:
             passes, info = self.second.init(np.asarray(self._at(state.best)))
             return state._replace(handed=np.asarray(True), full_passes=passes), info
         if not state.rate:
@@ -123,19 +134,18 @@ class AveragedSolver(CoreSolver):
         """After the steps to the next check, and the check."""
         rate, batch = float(state.rate), int(state.batch)
         core, made = state.core, int(state.core.scheme.k)
-        n = self.problem.n
-        assert n is not None
+        n = _least(self.problem) if self.finite else 0
         steps = max(CHECK, PASSES * n // batch, made // SHARE)
         core = self._run(core, rate, batch, -(-steps // CHUNK))
         x = np.asarray(self._at(core))
         objective, mapping = self._checked(x) if np.all(np.isfinite(x)) else (np.inf, np.inf)
         best = float(state.objective)
-        if objective < best:
-            found = (core, core, objective, mapping, rate, batch, 0, 0, ACCEPTED)
-            return self._with(state, *found)
         bad, halvings = int(state.bad) + 1, int(state.halvings)
         finite = np.isfinite(objective)
         far = not finite or objective > best + 0.5 * abs(float(state.first) - best)
+        if objective < best or not (self.finite or far):  # of a stream it is not known better
+            found = (core, core, min(objective, best), mapping, rate, batch, 0, 0, ACCEPTED)
+            return self._with(state, *found)
         if bad < BAD and not far:
             found = (core, state.best, best, state.mapping, rate, batch, bad, halvings, 0)
             return self._with(state, *found)
@@ -143,7 +153,8 @@ class AveragedSolver(CoreSolver):
         begun = self._scheme(rate, batch).init(self._at(state.best))
         core = state.best._replace(scheme=begun, epoch=core.epoch)
         decision = REJECTED if finite else BROKEN
-        batch = max(min(2 * batch, MOST, n // 8), batch)
+        if self.finite:
+            batch = max(min(2 * batch, MOST, n // 8), batch)
         found = (core, core, best, state.mapping, rate / 2, batch, 0, halvings + 1, decision)
         return self._with(state, *found)
 
@@ -181,22 +192,18 @@ class AveragedSolver(CoreSolver):
 
     # Programs.
 
-    def _scheme(self, rate: float, batch: int) -> ScheduleFreeScheme:
+    def _scheme(self, rate: float, batch: int) -> Scheme:
+        if not self.finite:
+            return OnlineAdamScheme(rate, 1.0, not self._plain)
         return ScheduleFreeScheme(rate, 1.0, batch >= ENOUGH, not self._plain)
 
     def _method(self, rate: float, batch: int) -> Method:
         N = self.problem.N
-        assert N is not None
-        outer = max(1, min(batch, N)) if self.problem.two_level else None
+        outer = min(batch, batch if N is None else N) if self.problem.two_level else None
         sizes = Sizes(batch, None, outer)
         scheme = self._scheme(rate, batch)
         method = Method(Ema(Power(FORGET)), scheme, sizes, sizes, CHUNK, "auto")
         return method.resolve(self.problem, self.geometry, self._start)
-
-    def _first_batch(self) -> int:
-        n = self.problem.n
-        assert n is not None
-        return max(1, min(BATCH, n // 8))
 
     def _new(self, x: Any, rate: float, batch: int) -> Core:
         method = self._method(rate, batch)
@@ -232,14 +239,15 @@ class AveragedSolver(CoreSolver):
             program.wait()
             fresh.clear()
             self._compiling += time.perf_counter() - start
-        n, N = self.problem.n, self.problem.N
-        assert n is not None and N is not None
-        self._add(Counts(min(RACE, n), 0, min(RACE, N), 0))
+        n, N = (self.race if a is None else a for a in (self.problem.n, self.problem.N))
+        self._add(Counts(min(self.race, n), 0, min(self.race, N), 0))
         found = float(program(*given))
         return found if np.isfinite(found) else np.inf
 
     def _checked(self, x: np.ndarray) -> tuple[float, float]:
-        """Φ and the gradient mapping, exactly, by a counted pass."""
+        """Φ and the gradient mapping by a counted pass; of a stream Φ on some samples."""
+        if self.second is None:
+            return self._part(x), np.nan
         self.second.passes.compiling = 0.0
         n, N = self.problem.n, self.problem.N
         assert n is not None and N is not None
@@ -264,11 +272,13 @@ class AveragedSolver(CoreSolver):
     # What the loop asks.
 
     def point(self, state: AveragedState) -> Any:
-        if state.handed:
+        if self.second is not None and state.handed:
             return self.second.point(state.full_passes)
         return self._at(state.best)
 
     def measured(self, state: AveragedState, step: float | None) -> tuple[Any, Any] | None:
+        if self.second is None:
+            return None
         if state.handed:
             return self.second.measured(state.full_passes, step or self.step_size)
         if step is not None and not self._plain:
@@ -276,10 +286,11 @@ class AveragedSolver(CoreSolver):
         return np.asarray(state.objective), np.asarray(state.mapping)
 
     def measure(self, point: Any, step: float | None) -> tuple[Any, Any]:
+        assert self.second is not None
         return self.second.measure(np.asarray(point), step or self.step_size)
 
     def told(self, state: AveragedState) -> tuple[Any, Any] | None:
-        if state.handed:
+        if self.second is not None and state.handed:
             return self.second.told(state.full_passes)
         return state.rate, state.decision
 
@@ -287,7 +298,15 @@ class AveragedSolver(CoreSolver):
         return np.asarray(self.end(state, tolerance_given) is not None)
 
     def end(self, state: AveragedState, tolerance_given: bool) -> End | None:
-        return self.second.end(state.full_passes, tolerance_given) if state.handed else None
+        if self.second is None or not state.handed:
+            return None
+        return self.second.end(state.full_passes, tolerance_given)
+
+
+def _least(problem: Composition) -> int:
+    """n of a finite sum."""
+    assert problem.n is not None
+    return problem.n
 
 
 @cache.remember

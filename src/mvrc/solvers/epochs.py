@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from mvrc.engine import Core, Epoch, compile_epoch, first_core
 from mvrc.methods import Method
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
-from mvrc.schemes.assessing import NOISY_PATIENCE, PATIENCE
-from mvrc.solvers.result import Status
-from mvrc.solvers.solver import CoreSolver, End, Info
+from mvrc.solvers.solver import CoreSolver, Info
 
 
 class EpochSolver(CoreSolver):
@@ -35,8 +32,6 @@ class EpochSolver(CoreSolver):
         self.seeds, self.axis, self.random, self.keep = seeds, axis, random, keep
         self.notes = method.notes
         self.step_size = float(method.scheme.step_size)
-        self.safeguarded = method.scheme.safeguarded
-        self._exact = self.safeguarded and problem.n is not None and problem.N is not None
         self._epoch: Epoch | None = None
 
     def init(self, x0: Any) -> tuple[Core, Info]:
@@ -57,39 +52,3 @@ class EpochSolver(CoreSolver):
     def point(self, state: Core) -> Any:
         # By the class: to bind a method, equinox takes the module apart and together again.
         return type(self.method.scheme).point(self.method.scheme, state.scheme)
-
-    def _log(self, state: Core) -> Any:
-        return jax.tree_util.tree_map(np.asarray, self.method.scheme.log(state.scheme))
-
-    def measured(self, state: Core, step: float | None) -> tuple[Any, Any] | None:
-        if not self._exact or step is not None or not np.any(state.epoch):
-            return None
-        log = self._log(state)
-        if not np.all(np.isfinite(log.objective)):
-            return None
-        return log.objective.astype(float), log.mapping.astype(float)
-
-    def told(self, state: Core) -> tuple[Any, Any] | None:
-        if not self.safeguarded or not np.any(state.epoch):
-            return None
-        log = self._log(state)
-        return log.step.astype(float), log.decision
-
-    def stalled(self, state: Core, tolerance_given: bool) -> Any:
-        if not self.safeguarded or not np.any(state.epoch):
-            return super().stalled(state, tolerance_given)
-        return self._log(state).stalled >= (PATIENCE if self._exact else NOISY_PATIENCE)
-
-    def end(self, state: Core, tolerance_given: bool) -> End | None:
-        if not np.all(self.stalled(state, tolerance_given)):
-            return None
-        if self._exact:
-            return End(
-                Status.STALLED,
-                "Small random steps no longer lower Φ by more than its rounding; that is no proof "
-                "of a minimum, and Auto(steps='secant') may go on from here.",
-            )
-        return End(
-            Status.PRECISION,
-            f"Φ has not fallen beyond twice its standard error at {NOISY_PATIENCE} refreshes.",
-        )

@@ -19,7 +19,7 @@ import numpy as np
 from mvrc.oracle import Counts, Geometry, add_counts
 from mvrc.oracle.exact import gradient_mapping
 from mvrc.problem import Composition
-from mvrc.schemes.assessing import ACCEPTED, BROKEN, LONGER, REJECTED
+from mvrc.solvers.decisions import ACCEPTED, BROKEN, LONGER, REJECTED
 from mvrc.solvers.full_state import (
     CONVERGED,
     GOING,
@@ -59,7 +59,7 @@ class FullPassSolver(CoreSolver):
         step_size: λ of the gradient mapping; by default one over the curvature at x0.
     """
 
-    draws, safeguarded = False, True
+    draws, on_host, keeps_best, epochs = False, True, True, 1000  # an epoch is a pass
     kind: ClassVar[str]
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -66,9 +66,10 @@ class Assessment(NamedTuple):
 def explained(code: int, state: FullPassState, rounding: float) -> End:
     """The end of that code, with its sentence; `rounding` is that of Φ."""
     left = float(state.left)
+    way = direction(state.trial.point - state.x0, state.x - state.x0)
     predicted = "the model has no minimum"
     if np.isfinite(left):
-        predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
+        predicted = f"the model predicts a further decrease of {max(left, 0.0) + 0.0:.2g}"
     sentences = {
         CONVERGED: f"With curvature measured at this point {predicted}.",
         PLATEAU: "Along an unknown there is neither slope nor curvature any more: Φ is flat "
@@ -77,7 +78,7 @@ def explained(code: int, state: FullPassState, rounding: float) -> End:
         STALLED: f"Steps bring next to nothing although {predicted}: f or g may have a kink "
         f"here (max, |·|, a comparison), or a wrong derivative (problem.check(x) compares). "
         f"Smooth the kink, for example max(t, 0) as (t + √(t² + δ²))/2.",
-        UNBOUNDED: f"It falls along x + t·({_direction(state)}).",
+        UNBOUNDED: f"It falls along x + t·({way}).",
         NOT_FINITE: "",
     }
     statuses = {
@@ -87,10 +88,9 @@ def explained(code: int, state: FullPassState, rounding: float) -> End:
     return End(statuses[code], sentences[code])
 
 
-def _direction(state: FullPassState) -> str:
-    way = state.trial.point - state.x0
-    if not np.any(way):
-        way = state.x - state.x0
+def direction(*ways: np.ndarray) -> str:
+    """The first of them that goes anywhere, in words."""
+    way = next((way for way in ways if np.any(way)), ways[-1])
     size = np.abs(way[np.isfinite(way)]).max(initial=0.0)
     shown = way / size if size > 0 else way
     few = ", ".join(f"{v:.3g}" for v in shown[:6])
@@ -102,5 +102,8 @@ def plain(leaf: Any) -> Any:
     return leaf.item() if np.ndim(leaf) == 0 else np.asarray(leaf)
 
 
-def arrays(state: FullPassState) -> FullPassState:
+S = TypeVar("S")
+
+
+def arrays(state: S) -> S:
     return jax.tree_util.tree_map(np.asarray, state)

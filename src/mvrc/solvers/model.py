@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mvrc.solvers.penalty import Penalty
-from mvrc.solvers.trust_region import boundary
+from mvrc.solvers.trust_region import boundary, damp
 from mvrc.support.numerics import extrapolate
 
 STEPS = 500  # most prox of one model problem
+EXACT, ROUGH = 1e-10, 1e-3  # tolerances of model problems: undamped (float32: its root), damped
+ROUGH_STEPS = 20  # most prox of a damped one
 ROUNDING = 8.0  # roundings of u: a prox residual of so many is as good as none
 NEWTON = 10  # semismooth Newton steps, and steps of FISTA, in turns
 
@@ -226,3 +228,37 @@ def positive(matrix: np.ndarray, D: np.ndarray, spectrum: Spectrum, eps: float) 
         return matrix
     fixed = spectrum.vectors * np.maximum(np.abs(spectrum.values), floor)
     return D[:, None] * (fixed @ spectrum.vectors.T) * D[None, :]
+
+
+def within(
+    matrix: np.ndarray, spectrum: Spectrum, g: np.ndarray, x: np.ndarray, penalty: Penalty,
+    D: np.ndarray, radius: float, eps: float, u: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, float]:  # fmt: skip
+    """argmin ⟨g, s⟩ + ½⟨s, Bs⟩ + r(x + s) over ‖Ds‖ ≤ radius: x + s, the B that was used, and δ.
+
+    δ is found by bisection, which sees no sample. `spectrum` is that of the matrix in the
+    coordinates Dx; `u` is the undamped minimum, where it is known.
+    """
+    if penalty.zero:
+        floor = len(g) * eps * max(spectrum.largest, np.finfo(float).tiny)
+        z, delta = spectrum.within(g / D, radius, floor)
+        return x + z / D, matrix, delta
+    B = positive(matrix, D, spectrum, eps)
+    top = max(spectrum.largest, np.finfo(float).tiny)
+
+    def at(delta: float, start: np.ndarray) -> np.ndarray:
+        damped = B + np.diag(delta * D * D)
+        given = 1.01 * (top + delta), g, x, penalty, D, start, ROUGH, damped, ROUGH_STEPS
+        return minimise(lambda v: damped @ v, *given).u
+
+    def length(u: np.ndarray) -> float:
+        return float(np.linalg.norm(D * (u - x)))
+
+    if u is None:
+        tolerance = EXACT if eps < 1e-10 else EXACT**0.5
+        given = 1.01 * top, g, x, penalty, D, x, tolerance, B
+        u = minimise(lambda v: B @ v, *given).u
+    if length(u) <= 1.1 * radius:
+        return u, B, 0.0
+    u, delta = damp(at, length, u, radius, float(np.linalg.norm(g / D)))
+    return u, B, delta

@@ -14,6 +14,9 @@ from mvrc.problem import Composition
 from mvrc.solvers.full_pass import NOISE, TOLERANCE, FullPassSolver
 from mvrc.solvers.full_state import Assessment, FullPassState, Trial
 from mvrc.solvers.model import (
+    EXACT,
+    ROUGH,
+    ROUGH_STEPS,
     STEPS,
     Spectrum,
     bfgs,
@@ -23,10 +26,10 @@ from mvrc.solvers.model import (
     positive,
     semismooth,
     solve_scaled,
+    within,
 )
 from mvrc.solvers.passes import CurvatureSample
 from mvrc.solvers.products import conjugate_gradients
-from mvrc.solvers.trust_region import damp
 
 # Share of the gradient's change, in the norm of D⁻¹, above which a learnt model is measured anew:
 # of 0.3, 0.5 and 0.7 the one with the fewest passes on the instances of docs/comparison.md.
@@ -34,8 +37,6 @@ SECANT_ERROR = 0.3
 KINKED = 4  # short steps in a row along which ∇²F did not foresee the gradient
 SHORT = 1e-3  # of ‖Dx‖ or √S: a step along which a smooth gradient is foreseen
 CONFIRMING = 10  # most products with the curvature of all samples before CONVERGED
-EXACT, ROUGH = 1e-10, 1e-3  # tolerances of model problems: undamped (float32: its root), damped
-ROUGH_STEPS = 20  # most prox of a damped one
 
 
 class Matrix(NamedTuple):
@@ -306,24 +307,12 @@ class NewtonSolver(FullPassSolver):
     def _propose_with_penalty(
         self, state: FullPassState, D: np.ndarray, found: Assessment
     ) -> Trial:
-        """The proximal step within the radius: δ by bisection, which sees no sample."""
-        x, g, radius = state.x, state.gradient, state.radius
-        spectrum = self._scaled(state.model.matrix, D)
-        B = positive(state.model.matrix, D, spectrum, self.eps)
-
-        def at(delta: float, start: np.ndarray) -> np.ndarray:
-            damped = B + np.diag(delta * D * D)
-            top = 1.01 * (max(spectrum.largest, np.finfo(float).tiny) + delta)
-            return minimise(
-                lambda v: damped @ v, top, g, x, self.penalty, D, start, ROUGH, damped, ROUGH_STEPS
-            ).u
-
-        def length(u: np.ndarray) -> float:
-            return float(np.linalg.norm(D * (u - x)))
-
-        u, delta = x + found.step, 0.0
-        if length(u) > 1.1 * radius:
-            u, delta = damp(at, length, u, radius, float(np.linalg.norm(g / D)))
+        """The proximal step within the radius."""
+        x, matrix = state.x, state.model.matrix
+        u, B, delta = within(
+            matrix, self._scaled(matrix, D), state.gradient, x, self.penalty, D, state.radius,
+            self.eps, x + found.step,
+        )  # fmt: skip
         s = u - x
         return self.trial_at(state, u, D, float(s @ (B @ s)), delta, delta > 0)
 

@@ -16,6 +16,7 @@ from mvrc.support import cache
 from mvrc.support.partition import Signature, Static, combine, partition, signature
 
 SIZES = 4096  # samples from which E|g| is taken, spread over all
+TOLD = 64  # samples from which noise is told
 
 
 class Evaluation(NamedTuple):
@@ -43,6 +44,13 @@ class Curvature(NamedTuple):
     diagonal: np.ndarray  # |Aᵢᵢ| + |Bᵢᵢ|: |Hᵢᵢ| alone is rounding where A and B cancel
 
 
+class Noise(NamedTuple):
+    """Of a few samples, their mean taken off; inner and outer samples are paired."""
+
+    values: np.ndarray  # ⟨∇f, gᵢ⟩ + fₖ
+    slopes: np.ndarray  # the same of ∇F: gᵢ'ᵀ∇f + Jᵀ(∇²f gᵢ + ∇fₖ), a row per sample
+
+
 class Passes:
     """Exact evaluations of F = f∘g and of its curvature at flat points; float64 outside.
 
@@ -52,8 +60,9 @@ class Passes:
     """
 
     def __init__(self, problem: Composition, geometry: Geometry) -> None:
-        assert problem.n is not None and problem.N is not None
-        self.n, self.N, self.d = problem.n, problem.N, geometry.x.size
+        outside = problem.outer_source
+        self.n, self.d = int(problem.inner_source.count), geometry.x.size
+        self.N = 1 if outside is None else int(outside.count)
         self.problem, self.geometry = problem, geometry
         self.dtype = geometry.x.dtype
         self.compiling = 0.0  # seconds
@@ -67,6 +76,11 @@ class Passes:
     def compile(self) -> None:
         """What every step needs."""
         self._program(_full, self._blank()[0])
+
+    def compile_noise(self) -> None:
+        """What tells noise."""
+        x, y = self._blank()
+        self._program(_noise, x, y, y)
 
     def has_curvature(self, sample: CurvatureSample) -> bool:
         """Whether f and g can be differentiated twice; compiles the program if they can."""
@@ -107,7 +121,12 @@ class Passes:
         sample: CurvatureSample, pieces: int, shift: int,
     ) -> tuple[Curvature, Counts]:  # fmt: skip
         """∇²F; B from so many pieces of the samples, A from all."""
-        rows = min(pieces * sample.rows, self.n)
+        return self.curvature_of(x, inner, outer, min(pieces * sample.rows, self.n), shift)
+
+    def curvature_of(
+        self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray, rows: int, shift: int
+    ) -> tuple[Curvature, Counts]:
+        """The same from so many samples."""
         found = self._run(
             _curvature, x.astype(self.dtype), inner, outer, np.int32(rows), np.int32(shift % self.n)
         )
@@ -125,6 +144,13 @@ class Passes:
         matrix = np.asarray(found).astype(np.float64)
         counts = Counts(0, 2 * self.n, self.d * self.N, 0)
         return (matrix if np.all(np.isfinite(matrix)) else None), counts
+
+    def noise(self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray) -> tuple[Noise, Counts]:
+        """What each of a few samples says of Φ and ∇F, less the mean; zeros where none is drawn."""
+        found = self._run(_noise, x.astype(self.dtype), inner, outer)
+        values, slopes = (np.asarray(a).astype(np.float64) for a in found)
+        counts = Counts(TOLD, 3 * TOLD, TOLD)
+        return Noise(values, slopes), counts
 
     def product(
         self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray, v: np.ndarray
@@ -151,7 +177,7 @@ class Passes:
 
     def _begun(self, program: Any, *arguments: Any) -> Any:
         given = signature((self._numbers, *arguments))
-        rare = program is not _full and self._small
+        rare = program is _noise or (program is not _full and self._small)
         return _compiled(program, self._static, self.geometry, rare, given)
 
 
@@ -185,6 +211,27 @@ def _curvature(
     outside, inside = curvature.hessian(oracle, x, inner, outer, problem.everything(), part)
     whole = outside + inside
     return (whole + whole.T) / 2, jnp.abs(jnp.diagonal(outside)) + jnp.abs(jnp.diagonal(inside))
+
+
+def _noise(oracle: Oracle, problem: Composition, x: Vector, inner: Vector, outer: Vector) -> Any:
+    functions, inside, outside = oracle.functions, problem.inner_source, problem.outer_source
+    values, slopes = jnp.zeros(TOLD, x.dtype), jnp.zeros((TOLD, x.size), x.dtype)
+    part, some = inside.part(TOLD), None if outside is None else outside.part(TOLD)
+    pulled = jax.vmap(lambda u: oracle.pullback(x, part, u))
+    if inside.drawn:
+        few = part.piece(0, TOLD)
+        each, back = jax.vjp(lambda x: functions.values(x, few), x)
+        alone = jnp.eye(TOLD, dtype=each.dtype)[:, :, None] * outer
+        turn = lambda u: jax.jvp(lambda y: oracle.outer_gradient(y, some), (inner,), (u,))[1]  # noqa: E731
+        values = values + each @ outer
+        slopes = slopes + jax.vmap(lambda u: back(u)[0])(alone) + pulled(jax.vmap(turn)(each))
+    if outside is not None and outside.drawn:
+        assert some is not None
+        rows = some.piece(0, TOLD)
+        values = values + functions.outer_values(inner, rows)
+        one = lambda s: jax.grad(lambda y: functions.outer_values(y, s)[0])(inner)  # noqa: E731
+        slopes = slopes + pulled(jax.vmap(one)(jax.tree_util.tree_map(lambda a: a[:, None], rows)))
+    return values - values.mean(), slopes - slopes.mean(axis=0)
 
 
 def _gauss_newton(

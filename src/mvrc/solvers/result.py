@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from mvrc.oracle import Counts
-from mvrc.schemes.assessing import BROKEN, DECISIONS, LONGER, REJECTED
+from mvrc.solvers.decisions import BROKEN, DECISIONS, LONGER, REJECTED
 from mvrc.support import checks, extras
 
 COLUMNS = (
@@ -104,6 +104,9 @@ class Result:
         state: the whole state of the run, one pytree; without the table of C-SAGA when the run was
             interrupted or diverged, as an epoch changes it in place.
         notes: what `Auto` chose, and why, in sentences.
+        interval: of a stream, where Φ(x) lies with 90 % confidence, by fresh samples that no step
+            has seen: an eighth of the run's, or `evaluation_size` if that is more. None of finite
+            sums, where Φ is exact.
     """
 
     x: Any
@@ -118,6 +121,7 @@ class Result:
     step_size: float
     state: Any = dataclasses.field(repr=False)
     notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    interval: tuple[float, float] | None = None
 
     @property
     def epochs(self) -> int:

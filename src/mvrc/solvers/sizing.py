@@ -12,8 +12,10 @@ import numpy as np
 
 from mvrc.oracle import Geometry
 from mvrc.problem import Composition
+from mvrc.regularizers import Composed
 from mvrc.sampling import Samples
 from mvrc.solvers.passes import CurvatureSample, Passes
+from mvrc.solvers.stages import staged
 from mvrc.support.partition import partition
 
 WIDEST = 256  # the largest d whose curvature is kept as a matrix
@@ -22,6 +24,7 @@ LEAST_ROWS = 16  # times d: samples below which a measurement says too little
 MOST_ROWS = 2**16  # of a first measurement
 MAX_PASSES = 32  # passes that a measurement may take, and min(p, d) of its Jacobian
 WORK = 2e9  # floating-point operations that a measurement may take
+STAGE_WIDEST, STAGE_WORK = 512, 2e10  # the same of a stage of a stream, which has fewer of them
 
 
 def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any]:
@@ -82,3 +85,20 @@ def curvature_sample(problem: Composition, geometry: Geometry) -> CurvatureSampl
     if not Passes(problem, geometry).has_curvature(sample):
         return "f or g cannot be differentiated twice, so the curvature cannot be measured"
     return sample
+
+
+def stage_rows(problem: Composition, geometry: Geometry) -> int | str:
+    """The most samples that a stage of a stream measures the curvature from, or why none."""
+    d, p = geometry.x.size, geometry.y.size
+    too_many = f"with d = {d:,} unknowns and p = {p:,} the curvature is too expensive to measure"
+    if isinstance(problem.regularizer, Composed):
+        return "r(Ax) has no prox in closed form"
+    if d > STAGE_WIDEST or p * d > 2**22:
+        return too_many
+    rows = int(STAGE_WORK / (3 * work_of(problem, geometry) * d))
+    if rows < LEAST_ROWS * d:
+        return too_many
+    sample = CurvatureSample(1, 1, 1)
+    if not Passes(staged(problem, 0, 0, 2), geometry).has_curvature(sample):
+        return "f or g cannot be differentiated twice"
+    return rows

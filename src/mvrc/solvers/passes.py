@@ -60,9 +60,10 @@ class Passes:
     """
 
     def __init__(self, problem: Composition, geometry: Geometry) -> None:
-        outside = problem.outer_source
-        self.n, self.d = int(problem.inner_source.count), geometry.x.size
-        self.N = 1 if outside is None else int(outside.count)
+        inside, outside = problem.inner_source.count, problem.outer_source
+        last = 1 if outside is None else outside.count
+        assert inside is not None and last is not None
+        self.n, self.N, self.d = int(inside), int(last), geometry.x.size
         self.problem, self.geometry = problem, geometry
         self.dtype = geometry.x.dtype
         self.compiling = 0.0  # seconds

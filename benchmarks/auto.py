@@ -1,6 +1,6 @@
 """`python -m benchmarks.auto`: `Auto` against every method at its best of eight step sizes.
 
-Writes benchmarks/auto.json; `benchmarks.comparison` makes the page from it. With part of a name as
+Writes results/auto.json; `benchmarks.comparison` makes the page from it. With part of a name as
 argument only those instances are run; `--seconds` runs only `Auto` and the best of each again.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import mvrc
-from benchmarks import machine
-from benchmarks.child import ROOT
-from benchmarks.instances import GOAL, Instance, instances
+from benchmarks import paths
+from benchmarks.cases.instances import GOAL, Instance, instances
+from benchmarks.report import machine
 
-RESULTS = ROOT / "benchmarks" / "auto.json"
+RESULTS = paths.RESULTS / "auto.json"
 STEPS = [2.0**k for k in range(-4, 4)]  # times 1/L
 MOST = 600  # passes after which a run is given up,
 LARGEST = 6e7  # or evaluations of g

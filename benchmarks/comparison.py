@@ -1,14 +1,13 @@
-"""`python -m benchmarks.comparison`: docs/comparison.md from auto.json and solvers.json."""
+"""`python -m benchmarks.comparison`: docs/comparison.md from what is in results/."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from benchmarks import auto, held_out, solvers
-from benchmarks.child import ROOT
+from benchmarks import auto, held_out, paths, solvers
 
-PAGE = ROOT / "docs" / "comparison.md"
+PAGE = paths.DOCS / "comparison.md"
 CONVEX, NONCONVEX = 0.7, 1.2  # most that Auto may need of the best tuned method's samples
 PASSES = 14  # on 30 industries
 
@@ -16,8 +15,9 @@ TEXT = """\
 # Auto against tuned methods and other solvers
 
 This page was written by `make bench-auto` (`python -m benchmarks.auto`, `benchmarks.solvers`,
-`benchmarks.comparison`) and is never edited by hand; all runs behind it are in
-`benchmarks/auto.json` and `benchmarks/solvers.json`. Rows that `Auto` loses stay.
+`benchmarks.held_out`, `benchmarks.comparison`) and is never edited by hand; all runs behind it are
+in `auto.json`, `held_out.json` and `solvers.json` of `benchmarks/results/`. Rows that `Auto` loses
+stay.
 
 ## Against every method at its best step
 

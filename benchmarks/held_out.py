@@ -1,7 +1,7 @@
 """`python -m benchmarks.held_out`: instances that had no part in choosing any constant of `Auto`.
 
 `Auto` with nothing chosen against FISTA and VRSC-PG at the best of eight steps each. Results go to
-held_out.json, from where `benchmarks.comparison` takes them.
+results/held_out.json, from where `benchmarks.comparison` takes them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import instances, machine
+from benchmarks import paths
 from benchmarks.auto import STEPS, limit, one, recipe
-from benchmarks.child import ROOT
-from benchmarks.instances import Instance
+from benchmarks.cases import instances
+from benchmarks.cases.instances import Instance
+from benchmarks.report import machine
 from mvrc.applications import mean_semideviation, mean_variance, neighbor_embedding, sparse_additive
 from mvrc.datasets import simulate_housing, simulate_industry
 
-RESULTS = ROOT / "benchmarks" / "held_out.json"
+RESULTS = paths.RESULTS / "held_out.json"
 METHODS = ("fista", "vrsc-pg")
 
 

@@ -14,20 +14,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import (
-    auto,
-    comparison,
-    fit,
-    guard,
-    problems,
-    report,
-    sides,
-    twin,
-    wide_twin,
-)
-from benchmarks.case import Case, build, draw
+from benchmarks import auto, comparison, paths
+from benchmarks.cases import problems
+from benchmarks.cases.case import Case, build, draw
+from benchmarks.parts import fit
+from benchmarks.report import guard, report
 from benchmarks.row import Measured, Ratio, Row
 from benchmarks.timing import Spread, extra_steps, in_turns
+from benchmarks.twins import sides, twin, wide_twin
 
 import mvrc
 
@@ -87,7 +81,7 @@ def test_an_accepted_run_is_what_the_next_is_compared_with(tmp_path, monkeypatch
 def test_each_command_keeps_the_section_of_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
-    monkeypatch.setattr(report.plots, "IMAGES", tmp_path)
+    monkeypatch.setattr(paths, "IMAGES", tmp_path)
     step = {"mvrc": {"best": 10.0, "median": 12.0}, "plain NumPy": {"best": 90.0, "median": 90.0}}
     cases = [
         Measured("batch", vars(Case(batch=b)), step, 1e6, 1.0, 100.0, 6.0) for b in (256, 1024)

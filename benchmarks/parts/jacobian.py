@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import child
-from benchmarks.case import Case, build, draw
+from benchmarks.cases.case import Case, build, draw
+from benchmarks.children import child
 from benchmarks.row import Measured, Row
 from benchmarks.timing import Spread
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from benchmarks import child
-from benchmarks.case import Case
+from benchmarks.cases.case import Case
+from benchmarks.children import child
 from benchmarks.row import Row
 from benchmarks.timing import Spread
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import mvrc
-from benchmarks import problems
+from benchmarks.cases import problems
 from benchmarks.row import Row
 from benchmarks.timing import Spread, in_turns, wall
 

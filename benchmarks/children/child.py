@@ -1,4 +1,4 @@
-"""Children: a module of this package in a process of its own, which prints one line of JSON."""
+"""Run a module of this room in a process of its own, which prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks import paths
+
 LIMIT = 300  # seconds; a child that takes longer has failed
 
 
 def run(module: str, *arguments: str, programs: str = "0") -> Any:
-    """`python -m benchmarks.<module>`, with compiled programs in a folder; "0": in none."""
+    """A module of this room, with compiled programs in a folder; "0": in none."""
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     environment["MVRC_CACHE"] = programs
     try:
         done = subprocess.run(
-            [sys.executable, "-m", f"benchmarks.{module}", *arguments],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT,
+            [sys.executable, "-m", f"benchmarks.children.{module}", *arguments],
+            cwd=paths.ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"benchmarks.{module} took more than {LIMIT} s.") from None
+        raise RuntimeError(f"benchmarks.children.{module} took more than {LIMIT} s.") from None
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
-        raise RuntimeError(f"benchmarks.{module} failed: {last[0]}")
+        raise RuntimeError(f"benchmarks.children.{module} failed: {last[0]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def measure(cases: list[Any], sides: tuple[str, ...], seconds: float) -> list[dict[str, Any]]:
-    """Cases in turns in one child; an entry each, as `measure.py` has it."""
+    """Cases in turns in one child; an entry each, as measure.py has it."""
     fields = [dataclasses.asdict(case) for case in cases]
     asked = {"cases": fields, "sides": sides, "seconds": seconds}
     return run("measure", json.dumps(asked))

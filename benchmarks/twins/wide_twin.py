@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.problems import ALPHA, SPARSITY, STEP
-from benchmarks.twin import LAM, Twin
+from benchmarks.cases.problems import ALPHA, SPARSITY, STEP
+from benchmarks.twins.twin import LAM, Twin
 
 
 def epoch(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.problems import ALPHA, RISK, SPARSITY, STEP
-from benchmarks.twin import LAM, Twin
+from benchmarks.cases.problems import ALPHA, RISK, SPARSITY, STEP
+from benchmarks.twins.twin import LAM, Twin
 
 
 def epoch(

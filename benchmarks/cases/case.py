@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import mvrc
-from benchmarks import applications, problems, sides
+from benchmarks.cases import applications, problems
+from benchmarks.twins import sides
 
 FULL_PASSES = ("fista", "proximal-gradient")  # a step is a full pass
 WORK = 5e8  # multiplications of a step above which an epoch has fewer than 96 steps

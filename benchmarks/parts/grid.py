@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import mvrc
-from benchmarks import applications, child, fit, problems, sides
-from benchmarks.case import Case
+from benchmarks.cases import applications, problems
+from benchmarks.cases.case import Case
+from benchmarks.children import child
+from benchmarks.parts import fit
 from benchmarks.row import Measured, Ratio, Row
+from benchmarks.twins import sides
 
 AXES = {
     "n": "samples n",

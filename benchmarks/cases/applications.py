@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import mvrc
-from benchmarks import problems
+from benchmarks.cases import problems
 
 Made = tuple[mvrc.Composition, Any]
 

@@ -13,7 +13,7 @@ import sys  # noqa: E402
 import numpy as np  # noqa: E402
 
 import mvrc  # noqa: E402
-from benchmarks import problems  # noqa: E402
+from benchmarks.cases import problems  # noqa: E402
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks import child
+from benchmarks.children import child
 from benchmarks.row import Row
 from benchmarks.timing import Spread
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import grid, sides
-from benchmarks.case import Case
-from benchmarks.child import ROOT
+from benchmarks import paths
+from benchmarks.cases.case import Case
+from benchmarks.parts import grid
 from benchmarks.row import Measured
+from benchmarks.twins import sides
 
-IMAGES = ROOT / "docs" / "images"
 COLOURS = {
     "mvrc": "#0072b2", sides.PLAIN: "#999999", sides.TUNED: "#cc79a7",
     sides.NUMBA: "#d55e00", sides.TORCH: "#009e73",
@@ -25,7 +25,7 @@ def draw(kind: str, measured: list[Measured]) -> list[tuple[str, str]]:
     except ImportError:
         return []
     matplotlib.use("Agg")
-    IMAGES.mkdir(parents=True, exist_ok=True)
+    paths.IMAGES.mkdir(parents=True, exist_ok=True)
     prefix = "performance" if kind == "quick" else "performance_full"
     made = []
     for name, title, figure in (
@@ -35,7 +35,7 @@ def draw(kind: str, measured: list[Measured]) -> list[tuple[str, str]]:
     ):
         if figure is not None:
             file = f"{prefix}_{name}.png"
-            figure.savefig(IMAGES / file, dpi=110)
+            figure.savefig(paths.IMAGES / file, dpi=110)
             made.append((title, file))
     return made
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import mvrc
-from benchmarks import problems, sides, twin
-from benchmarks.case import Case
+from benchmarks.cases import problems
+from benchmarks.cases.case import Case
 from benchmarks.row import Measured, Ratio, Row
 from benchmarks.timing import Spread, in_turns
+from benchmarks.twins import sides, twin
 
 SHORT, LONG = problems.PERIOD, 3 * problems.PERIOD
 EPOCHS = 2  # epochs of a turn

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.problems import ALPHA, RISK, SPARSITY, STEP
+from benchmarks.cases.problems import ALPHA, RISK, SPARSITY, STEP
 
 LAM = (1 + ALPHA) * STEP
 

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
-from benchmarks import child, problems
+from benchmarks.cases import problems
+from benchmarks.children import child
 
 ROWS = 10_000_000
 

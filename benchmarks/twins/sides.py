@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import numba_twin, torch_twin, twin, wide_twin
-from benchmarks.twin import Twin
+from benchmarks.twins import numba_twin, torch_twin, twin, wide_twin
+from benchmarks.twins.twin import Twin
 
 PLAIN, TUNED, NUMBA, TORCH = "plain NumPy", "tuned NumPy", "Numba", "PyTorch"
 ALL = (PLAIN, TUNED, NUMBA, TORCH)

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
-from benchmarks import child, problems
+from benchmarks.cases import problems
+from benchmarks.children import child
 
 WIDTH, ROWS = 3_000, 500
 

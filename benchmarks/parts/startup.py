@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import child
+from benchmarks.children import child
 from benchmarks.row import Row
 
 

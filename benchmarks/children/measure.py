@@ -16,8 +16,8 @@ from typing import Any
 import jax.numpy as jnp
 
 import mvrc
-from benchmarks import child
-from benchmarks.case import Built, Case, build, draw
+from benchmarks.cases.case import Built, Case, build, draw
+from benchmarks.children import child
 from benchmarks.timing import Spread, extra_steps, in_turns, wall
 
 CALL = 0.03  # seconds of one call of minimize, about

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import mvrc
-from benchmarks import problems
+from benchmarks.cases import problems
 
 ROWS = 10_000_000
 

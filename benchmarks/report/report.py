@@ -10,21 +10,23 @@ import dataclasses
 import json
 from typing import Any
 
-from benchmarks import grid, plots, sides
-from benchmarks.case import Case
-from benchmarks.child import ROOT
+from benchmarks import paths
+from benchmarks.cases.case import Case
+from benchmarks.parts import grid
+from benchmarks.report import plots
 from benchmarks.row import Measured, Row
+from benchmarks.twins import sides
 
-PAGE = ROOT / "docs" / "performance.md"
-RESULTS = ROOT / "benchmarks" / "results.json"
+PAGE = paths.DOCS / "performance.md"
+RESULTS = paths.RESULTS / "results.json"
 COMMANDS = {"quick": "make bench", "full": "make bench-full"}
 
 HEAD = """\
 # Performance
 
 This page is written by `make bench` and `make bench-full`, a section each, and never edited by
-hand; the numbers are also in `benchmarks/results.json`. A speed is a ratio of two things measured
-side by side in one run. A demand that is not met stays in the table as FAIL.
+hand; the numbers are also in `benchmarks/results/results.json`. A speed is a ratio of two things
+measured side by side in one run. A demand that is not met stays in the table as FAIL.
 
 """
 
@@ -66,7 +68,8 @@ TEXT = """\
 - **Twins**: the same algorithm with derivatives by hand, on one thread. *Plain NumPy* is written
   as the formulas read; *tuned NumPy* gathers once for both points and makes one product of the two
   Jacobians (`twin.py`); *Numba* has fused loops with fast-math (`numba_twin.py`); *PyTorch* is
-  eager, on the CPU, and measured where it is installed (`torch_twin.py`).
+  eager, on the CPU, and measured where it is installed (`torch_twin.py`). They are in
+  `benchmarks/twins/`.
 - **Small step**: all sides run epochs of 96 and of 288 steps in turns; the slope between the two
   is the step, so the full pass drops out. *Epoch / steps* is an epoch of 96 steps divided by 96.
   *Best* is the shortest time of each kind, *median* the middle one. For `mvrc` the clock is the
@@ -79,9 +82,10 @@ TEXT = """\
   first call of `minimize` less a later one. *Memory* is the peak above the data, compilation
   counted in.
 - **Exponents**: least squares on the logarithms of sizes and best times.
-- **Regressions**: the speeds relative to plain NumPy are compared with `benchmarks/baseline.json`;
-  one has fallen when the ratio of the best times and that of the medians both fell by more than
-  20 %. `python -m benchmarks --accept` makes the last run of `make bench` the baseline.
+- **Regressions**: the speeds relative to plain NumPy are compared with
+  `benchmarks/results/baseline.json`; one has fallen when the ratio of the best times and that of
+  the medians both fell by more than 20 %. `python -m benchmarks --accept` makes the last run of
+  `make bench` the baseline.
 - **Compilation and first epoch**: all of `minimize(epochs=1)` in a new process without any cache.
   **Warm cache**: from before the first import to the result of 5 epochs, in a new process, with
   `mvrc.compilation_cache(folder)` filled by an earlier one.

@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.child import ROOT
+from benchmarks import paths
 from benchmarks.row import Ratio
 
-BASELINE = ROOT / "benchmarks" / "baseline.json"
+BASELINE = paths.RESULTS / "baseline.json"
 FALL = 0.20
 WORDS = {"best": "best times", "median": "medians"}
 

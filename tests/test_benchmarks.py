@@ -141,6 +141,35 @@ def test_only_a_number_below_the_goal_reaches_it(measured, reached):
     assert (run["values"] is not None) == reached
 
 
+def test_auto_is_run_again_beside_the_recorded_tuned_runs(tmp_path, monkeypatch):
+    file, ran = tmp_path / "auto.json", []
+
+    def record(*arguments: str, day: str) -> dict[str, dict]:
+        monkeypatch.setattr(sys, "argv", ["auto", *arguments])
+        monkeypatch.setattr(auto.machine, "today", lambda: day)
+        known = {name: (lambda name=name: name) for name in ("small", "large")}
+        auto.record(file, known, tune, beside, str)
+        return json.loads(file.read_text())["instances"]
+
+    def tune(instance: str) -> dict:
+        ran.append(f"tuned {instance}")
+        return {"best": len(ran)}
+
+    def beside(instance: str, row: dict) -> dict:
+        ran.append(f"auto {instance}")
+        return row | {"auto": len(ran)}
+
+    record("small", day="2020-01-01")
+    found = record("--only", "auto", day="2020-01-02")
+    assert ran == ["tuned small", "auto small", "auto small"]  # of "large" there is nothing to keep
+    days = {"tuned": "2020-01-01", "auto": "2020-01-02"}
+    assert found == {"small": {"best": 1, "auto": 3, "ran": days}}
+    assert comparison._days(found) == " **Rows:** `Auto` 2020-01-02, tuned methods 2020-01-01."
+    found = record("large", day="2020-01-02")
+    assert comparison._days(found).endswith("tuned methods 2020-01-01 (large: 2020-01-02).")
+    assert comparison._days(record(day="2020-01-03")) == ""
+
+
 def test_the_page_of_comparisons_says_who_is_ahead():
     mine = {"values": 5.0, "jacobians": 40.0, "seconds": 0.02, "cold": 3.0, "looked": 3.0}
     best = {"method": "c-saga", "factor": 2.0, "values": 10.0, "jacobians": 10.0, "seconds": 0.1}

@@ -20,7 +20,7 @@ def facts() -> dict[str, Any]:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = {name: _version(name) for name in PACKAGES}
     return {
-        "date": datetime.date.today().isoformat(),
+        "date": today(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "memory_gb": pages * 1e-9,
@@ -28,6 +28,10 @@ def facts() -> dict[str, Any]:
         "versions": {"Python": platform.python_version()}
         | {name: number for name, number in found.items() if number},
     }
+
+
+def today() -> str:
+    return datetime.date.today().isoformat()
 
 
 def _version(name: str) -> str | None:

@@ -22,20 +22,18 @@ from typing import Any, NamedTuple
 # two, and on a busy machine waiting for the second costs it a factor.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import (
+from benchmarks.parts import (
     bandwidth,
     grid,
-    guard,
     jacobian,
-    machine,
     memory,
     overhead,
     pairs,
     peers,
-    report,
     startup,
     step,
 )
+from benchmarks.report import guard, machine, report
 from benchmarks.row import Measured, Ratio, Row
 
 PARTS = {

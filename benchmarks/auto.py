@@ -1,25 +1,28 @@
 """`python -m benchmarks.auto`: `Auto` against every method at its best of eight step sizes.
 
-Writes benchmarks/auto.json; `benchmarks.comparison` makes the page from it. With part of a name as
-argument only those instances are run; `--seconds` runs only `Auto` and the best of each again.
+Writes results/auto.json; `benchmarks.comparison` makes the page from it. With part of a name as
+argument only those instances are run. With `--only auto` the tuned runs stay as recorded, and
+`Auto` is run again, with the best of them beside it for its seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import mvrc
-from benchmarks import machine
-from benchmarks.child import ROOT
-from benchmarks.instances import GOAL, Instance, instances
+from benchmarks import paths
+from benchmarks.cases.instances import GOAL, Instance, instances
+from benchmarks.report import machine
 
-RESULTS = ROOT / "benchmarks" / "auto.json"
+RESULTS = paths.RESULTS / "auto.json"
 STEPS = [2.0**k for k in range(-4, 4)]  # times 1/L
 MOST = 600  # passes after which a run is given up,
 LARGEST = 6e7  # or evaluations of g
@@ -32,19 +35,45 @@ SECONDS = 60  # after which a run is given up, too
 
 
 def main() -> None:
-    """All instances, or those whose name contains the argument."""
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    found = json.loads(RESULTS.read_text())["instances"] if wanted and RESULTS.exists() else {}
-    again = wanted == "--seconds"
+    """`Auto` and every method on the instances."""
+    record(RESULTS, instances(), compare, timed, sentence)
+
+
+def record(
+    file: Path,
+    known: dict[str, Callable[[], Instance]],
+    tune: Callable[[Instance], dict[str, Any]],
+    beside: Callable[[Instance, dict[str, Any]], dict[str, Any]],
+    words: Callable[[dict[str, Any]], str],
+) -> None:
+    """The instances that the command line asks for; the file is written after each.
+
+    Args:
+        file: the recorded rows.
+        known: all instances.
+        tune: the row of an instance, without `Auto`.
+        beside: a row with `Auto` in it, run anew.
+        words: the outcome for the terminal.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wanted", nargs="?", default="", help="part of an instance's name")
+    parser.add_argument("--only", choices=["auto"], help="keep the tuned runs that are recorded")
+    asked = parser.parse_args()
+    kept = file.exists() and (asked.wanted or asked.only)
+    found = json.loads(file.read_text())["instances"] if kept else {}
     start = time.perf_counter()
-    for name, build in instances().items():
-        if again or wanted in name:
-            found[name] = timed(build(), found[name]) if again else compare(build())
-            print(f"{name}: {sentence(found[name])}", flush=True)
-            facts = machine.facts() | {"minutes": (time.perf_counter() - start) / 60}
-            RESULTS.write_text(
-                json.dumps({"machine": facts, "instances": found}, indent=1) + "\n"
-            )  # fmt: skip
+    for name, build in known.items():
+        if asked.wanted not in name:
+            continue
+        if asked.only and name not in found:
+            print(f"{name}: left out, as no tuned runs are recorded", flush=True)
+            continue
+        instance, today = build(), machine.today()
+        row = found[name] if asked.only else tune(instance) | {"ran": {"tuned": today}}
+        found[name] = beside(instance, row) | {"ran": row.get("ran", {}) | {"auto": today}}
+        print(f"{name}: {words(found[name])}", flush=True)
+        facts = machine.facts() | {"minutes": (time.perf_counter() - start) / 60}
+        file.write_text(json.dumps({"machine": facts, "instances": found}, indent=1) + "\n")
 
 
 def sentence(row: dict[str, Any]) -> str:
@@ -62,7 +91,7 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def compare(instance: Instance) -> dict[str, Any]:
-    """Each method at each step size, given up when it is behind the best so far, and Auto."""
+    """Each method at each step size, given up when it is behind the best so far."""
     tuned: list[dict[str, Any]] = []
     left = limit(instance.problem.n)
     for name in dict.fromkeys([*EARLY, *mvrc.METHODS]):
@@ -83,14 +112,13 @@ def compare(instance: Instance) -> dict[str, Any]:
                 left = min(left, run["values"])
     reached = [run for run in tuned if run["values"] is not None]
     best = min(reached, key=lambda run: run["values"], default=None)
-    row = {
+    return {
         "convex": instance.convex,
         "n": instance.problem.n,
         "d": instance.unknowns,
         "best": best,
         "tuned": tuned,
     }
-    return timed(instance, row)
 
 
 def timed(instance: Instance, row: dict[str, Any]) -> dict[str, Any]:

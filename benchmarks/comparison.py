@@ -1,14 +1,13 @@
-"""`python -m benchmarks.comparison`: docs/comparison.md from auto.json and solvers.json."""
+"""`python -m benchmarks.comparison`: docs/comparison.md from what is in results/."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from benchmarks import auto, held_out, solvers
-from benchmarks.child import ROOT
+from benchmarks import auto, held_out, paths, solvers
 
-PAGE = ROOT / "docs" / "comparison.md"
+PAGE = paths.DOCS / "comparison.md"
 CONVEX, NONCONVEX = 0.7, 1.2  # most that Auto may need of the best tuned method's samples
 PASSES = 14  # on 30 industries
 
@@ -16,8 +15,9 @@ TEXT = """\
 # Auto against tuned methods and other solvers
 
 This page was written by `make bench-auto` (`python -m benchmarks.auto`, `benchmarks.solvers`,
-`benchmarks.comparison`) and is never edited by hand; all runs behind it are in
-`benchmarks/auto.json` and `benchmarks/solvers.json`. Rows that `Auto` loses stay.
+`benchmarks.held_out`, `benchmarks.comparison`) and is never edited by hand; all runs behind it are
+in `auto.json`, `held_out.json` and `solvers.json` of `benchmarks/results/`. Rows that `Auto` loses
+stay.
 
 ## Against every method at its best step
 
@@ -42,9 +42,9 @@ A tuned run is given up once it is behind the best so far, or after {most} passe
 Demanded: at most {convex} times the best tuned method's samples on convex instances, {nonconvex} on
 nonconvex ones, and at most {passes} passes on 30 industries. {verdict}
 
-Tuning is not counted: a user who tries eight step sizes has made eight runs. The minutes above are
-those of the last timing (`python -m benchmarks.auto --seconds`); the grid of tuned runs takes an
-hour.
+Tuning is not counted: a user who tries eight step sizes has made eight runs. The grid of tuned runs
+takes an hour; `python -m benchmarks.auto --only auto` keeps it and runs `Auto` again, with the best
+tuned method beside it for its seconds.
 
 All 13 instances had a part in choosing constants of `Auto`: the secant error from which on the
 curvature is measured again (of 0.3, 0.5 and 0.7 the one with the fewest passes here), the samples
@@ -97,14 +97,14 @@ def main() -> None:
             seconds=auto.SECONDS,
             keepers=", ".join(auto.KEEPS_JACOBIAN),
             entries=auto.LARGEST_JACOBIAN,
-            auto_machine=_machine(tuned["machine"]),
+            auto_machine=_machine(tuned["machine"]) + _days(tuned["instances"]),
             auto_table=_auto_table(tuned["instances"]),
             convex=CONVEX,
             nonconvex=NONCONVEX,
             passes=PASSES,
             verdict=_verdict(tuned["instances"]),
             losses=_losses(tuned["instances"]),
-            held_out_machine=_machine(unseen["machine"]),
+            held_out_machine=_machine(unseen["machine"]) + _days(unseen["instances"]),
             held_out_table=_held_out_table(unseen["instances"]),
             limit=solvers.LIMIT,
             solver_machine=_machine(others["machine"]),
@@ -146,6 +146,20 @@ def _machine(facts: dict[str, Any]) -> str:
         f"**Run:** {facts['date']}, {facts['minutes']:.0f} minutes. **Machine:** {facts['cpu']}, "
         f"{facts['cores']} cores, {facts['memory_gb']:.0f} GB. **Versions:** {versions}."
     )
+
+
+def _days(found: dict[str, Any]) -> str:
+    """Which rows were run when, unless all were on one day."""
+    parts, every = [], set()
+    for side, who in (("auto", "`Auto`"), ("tuned", "tuned methods")):
+        names: dict[str, list[str]] = {}
+        for name, row in found.items():
+            names.setdefault(row.get("ran", {}).get(side, "not recorded"), []).append(name)
+        every |= names.keys()
+        usual = max(names, key=lambda day: len(names[day]))
+        others = [f" ({'; '.join(names[day])}: {day})" for day in names if day != usual]
+        parts.append(f"{who} {usual}{''.join(others)}")
+    return "" if len(every) == 1 else f" **Rows:** {', '.join(parts)}."
 
 
 def _auto_table(found: dict[str, Any]) -> str:

@@ -1,26 +1,25 @@
 """`python -m benchmarks.held_out`: instances that had no part in choosing any constant of `Auto`.
 
 `Auto` with nothing chosen against FISTA and VRSC-PG at the best of eight steps each. Results go to
-held_out.json, from where `benchmarks.comparison` takes them.
+results/held_out.json, from where `benchmarks.comparison` takes them. The arguments are those of
+`benchmarks.auto`.
 """
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks import instances, machine
-from benchmarks.auto import STEPS, limit, one, recipe
-from benchmarks.child import ROOT
-from benchmarks.instances import Instance
+from benchmarks import paths
+from benchmarks.auto import STEPS, limit, one, recipe, record
+from benchmarks.cases import instances
+from benchmarks.cases.instances import Instance
 from mvrc.applications import mean_semideviation, mean_variance, neighbor_embedding, sparse_additive
 from mvrc.datasets import simulate_housing, simulate_industry
 
-RESULTS = ROOT / "benchmarks" / "held_out.json"
+RESULTS = paths.RESULTS / "held_out.json"
 METHODS = ("fista", "vrsc-pg")
 
 
@@ -71,10 +70,8 @@ def _wine() -> Instance:
 
 
 def compare(instance: Instance) -> dict[str, Any]:
-    """Passes of g to the goal: of `Auto`, and of the best of the others."""
+    """Passes of g to the goal, of the best of the others."""
     most = limit(instance.problem.n or 1)
-    found = {"n": instance.problem.n, "d": instance.unknowns, "convex": instance.convex}
-    found["auto"] = one(instance, "auto", most)
     best: dict[str, Any] | None = None
     for name in METHODS:
         for factor in STEPS:
@@ -82,18 +79,24 @@ def compare(instance: Instance) -> dict[str, Any]:
             if run["values"] is not None and (best is None or run["values"] < best["values"]):
                 best = {"method": name, "factor": factor} | run
                 most = run["values"]
-    return found | {"best": best}
+    facts = {"n": instance.problem.n, "d": instance.unknowns, "convex": instance.convex}
+    return facts | {"best": best}
+
+
+def beside(instance: Instance, row: dict[str, Any]) -> dict[str, Any]:
+    """With those of `Auto`."""
+    return row | {"auto": one(instance, "auto", limit(instance.problem.n or 1))}
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """The outcome for the terminal."""
+    best = row["best"] and f"{row['best']['method']} {row['best']['values']:.1f}"
+    return f"Auto {row['auto']['values']}, {row['auto']['status']}; {best}"
 
 
 def main() -> None:
-    start, found = time.perf_counter(), {}
-    for name, build in held_out().items():
-        found[name] = compare(build())
-        row = found[name]
-        best = row["best"] and f"{row['best']['method']} {row['best']['values']:.1f}"
-        print(f"{name}: Auto {row['auto']['values']}, {row['auto']['status']}; {best}", flush=True)
-        facts = machine.facts() | {"minutes": (time.perf_counter() - start) / 60}
-        RESULTS.write_text(json.dumps({"machine": facts, "instances": found}, indent=1) + "\n")
+    """The same command line as `benchmarks.auto`."""
+    record(RESULTS, held_out(), compare, beside, sentence)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from jax.flatten_util import ravel_pytree
 from sklearn.datasets import load_digits
 
 import mvrc
-from benchmarks import machine
-from benchmarks.child import ROOT
+from benchmarks import paths
+from benchmarks.report import machine
 
-RESULTS, PAGE = ROOT / "benchmarks" / "networks.json", ROOT / "docs" / "auto.md"
+RESULTS, PAGE = paths.RESULTS / "networks.json", paths.DOCS / "auto.md"
 MARK = "<!-- networks -->"
 ROWS, SECONDS = 33_000, 30.0
 SLACK = 4.0  # of a gain against the tolerance, as no model is exact

@@ -21,11 +21,12 @@ import numpy as np
 import scipy.optimize
 
 import mvrc
-from benchmarks import machine
-from benchmarks.child import ROOT
+from benchmarks import paths
+from benchmarks.report import machine
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "nist"
-RESULTS, PAGE, MARK = ROOT / "benchmarks" / "nist.json", ROOT / "docs" / "auto.md", "<!-- nist -->"
+FOLDER = paths.ROOT.parent / "shared" / "data" / "nist"
+RESULTS, PAGE = paths.RESULTS / "nist.json", paths.DOCS / "auto.md"
+MARK = "<!-- nist -->"
 ABOVE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-3}
 
 
@@ -200,7 +201,7 @@ def _lbfgs(case: Regression, start: np.ndarray) -> dict[str, Any]:
 
 
 def main() -> None:
-    """`python -m benchmarks.nist`: writes benchmarks/nist.json and the table of docs/auto.md."""
+    """`python -m benchmarks.nist`: writes results/nist.json and the table of docs/auto.md."""
     start = time.perf_counter()
     found = {
         "float64": table(), "other units": table(others=False, scaled=True),

@@ -8,21 +8,21 @@ no passes, at the time and gap of its answer. Compiling is not counted.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import mvrc
+from benchmarks import paths
 from benchmarks.auto import recipe
-from benchmarks.instances import Instance, instances
+from benchmarks.cases.instances import Instance, instances
 
 NAME = "mean–variance, 30 industries"
 RIVALS = {
     "mvrc": "MVRC", "civr": "CIVR", "vrsc-pg": "VRSC-PG", "katyusha": "Katyusha",
     "fista": "FISTA with restart",
 }  # fmt: skip
-FILE = Path(__file__).resolve().parent.parent / "docs" / "images" / "gap.png"
+FILE = paths.IMAGES / "gap.png"
 EPOCHS = {"fista": 80}
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # step sizes, as shares of 1/L
 PASSES = 60  # that the picture shows

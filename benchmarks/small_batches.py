@@ -7,7 +7,6 @@ Monte Carlo gradients, at equal samples. The gap is to the optimum, which `Auto`
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,9 +17,10 @@ from sklearn.datasets import load_digits
 
 import mvrc
 import mvrc.losses
+from benchmarks import paths
 from mvrc.losses.robust import tilted_functions
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "images" / "networks.png"
+FILE = paths.IMAGES / "networks.png"
 BATCH, STEPS, MARKS, T = 16, 40_000, 40, 5.0
 RATES = (1e-3, 3e-3, 1e-2)
 KINDS = ("naive", "scgd", "scsc", "storm", "multilevel")

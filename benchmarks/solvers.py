@@ -1,7 +1,8 @@
 """`python -m benchmarks.solvers`: `Auto` against what a user would take instead.
 
 Mean–variance with an L1 penalty and mean–CVaR on the simplex, at three n; each solver in a process
-of its own (`solver.py`). Writes benchmarks/solvers.json; `comparison.py` makes the page from it.
+of its own (`children/solver.py`). Writes results/solvers.json, from which `comparison.py` makes the
+page.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import sys
 import time
 from typing import Any
 
-from benchmarks import machine
-from benchmarks.child import ROOT
+from benchmarks import paths
+from benchmarks.report import machine
 
-RESULTS = ROOT / "benchmarks" / "solvers.json"
+RESULTS = paths.RESULTS / "solvers.json"
 SIZES = (24_452, 1_000_000, 10_000_000)
 SOLVERS = {
     "mean–variance": ("auto", "cvxpy", "cvxpy on the covariance", "L-BFGS-B", "FISTA"),
@@ -45,11 +46,11 @@ def main() -> None:
 
 
 def _run(problem: str, n: int, solver: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.solver", problem, str(n), solver]
+    command = [sys.executable, "-m", "benchmarks.children.solver", problem, str(n), solver]
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT
+            command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"not finished in {LIMIT} s"}

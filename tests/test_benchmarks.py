@@ -14,20 +14,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import (
-    auto,
-    comparison,
-    fit,
-    guard,
-    problems,
-    report,
-    sides,
-    twin,
-    wide_twin,
-)
-from benchmarks.case import Case, build, draw
+from benchmarks import auto, comparison, paths
+from benchmarks.cases import problems
+from benchmarks.cases.case import Case, build, draw
+from benchmarks.parts import fit
+from benchmarks.report import guard, report
 from benchmarks.row import Measured, Ratio, Row
 from benchmarks.timing import Spread, extra_steps, in_turns
+from benchmarks.twins import sides, twin, wide_twin
 
 import mvrc
 
@@ -87,7 +81,7 @@ def test_an_accepted_run_is_what_the_next_is_compared_with(tmp_path, monkeypatch
 def test_each_command_keeps_the_section_of_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
-    monkeypatch.setattr(report.plots, "IMAGES", tmp_path)
+    monkeypatch.setattr(paths, "IMAGES", tmp_path)
     step = {"mvrc": {"best": 10.0, "median": 12.0}, "plain NumPy": {"best": 90.0, "median": 90.0}}
     cases = [
         Measured("batch", vars(Case(batch=b)), step, 1e6, 1.0, 100.0, 6.0) for b in (256, 1024)
@@ -145,6 +139,35 @@ def test_only_a_number_below_the_goal_reaches_it(measured, reached):
     )
     run = auto.one(instance, mvrc.MVRC(0.1), 5)
     assert (run["values"] is not None) == reached
+
+
+def test_auto_is_run_again_beside_the_recorded_tuned_runs(tmp_path, monkeypatch):
+    file, ran = tmp_path / "auto.json", []
+
+    def record(*arguments: str, day: str) -> dict[str, dict]:
+        monkeypatch.setattr(sys, "argv", ["auto", *arguments])
+        monkeypatch.setattr(auto.machine, "today", lambda: day)
+        known = {name: (lambda name=name: name) for name in ("small", "large")}
+        auto.record(file, known, tune, beside, str)
+        return json.loads(file.read_text())["instances"]
+
+    def tune(instance: str) -> dict:
+        ran.append(f"tuned {instance}")
+        return {"best": len(ran)}
+
+    def beside(instance: str, row: dict) -> dict:
+        ran.append(f"auto {instance}")
+        return row | {"auto": len(ran)}
+
+    record("small", day="2020-01-01")
+    found = record("--only", "auto", day="2020-01-02")
+    assert ran == ["tuned small", "auto small", "auto small"]  # of "large" there is nothing to keep
+    days = {"tuned": "2020-01-01", "auto": "2020-01-02"}
+    assert found == {"small": {"best": 1, "auto": 3, "ran": days}}
+    assert comparison._days(found) == " **Rows:** `Auto` 2020-01-02, tuned methods 2020-01-01."
+    found = record("large", day="2020-01-02")
+    assert comparison._days(found).endswith("tuned methods 2020-01-01 (large: 2020-01-02).")
+    assert comparison._days(record(day="2020-01-03")) == ""
 
 
 def test_the_page_of_comparisons_says_who_is_ahead():

@@ -218,7 +218,7 @@ def test_the_choice_is_made_by_the_successors_and_said():
     features, rewards, following, _ = transitions(n=80)
     model = LinearValueFunction(gamma=GAMMA).fit(features, rewards, next_features=following)
     assert model.residual_ == "projected"
-    assert "80 transitions leave 80 different states (1 for each on average)" in (
+    assert "80 transitions start from 80 different states (1 per state on average)" in (
         model.result_.explain()
     )
     states = np.arange(80) % 4

@@ -290,7 +290,7 @@ def test_c_saga_starts_every_run_with_a_table_of_its_own():
         (lambda: mvrc.STORM(forget_jacobian=[1]), "forget_jacobian must be a positive number or"),
         (lambda: mvrc.SMVR(bound=0.0), "bound must be a positive"),
         (lambda: mvrc.CIVR(restart="often"), "restart must be 'never' or 'last' or 'random'"),
-        (lambda: mvrc.CIVR(restart_every=0), "restart_every must be a whole number"),
+        (lambda: mvrc.CIVR(restart_every=0), "restart_every must be an integer"),
     ],
 )
 def test_wrong_arguments_are_sentences(make, words):

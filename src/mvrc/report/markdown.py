@@ -33,8 +33,8 @@ def markdown(columns: list[Column], claims: list[Claim]) -> str:
         "![Gradient mapping and function value gap of six methods, one column per experiment]"
         "(images/figure1.png)",
         "",
-        "*Medians and quartiles of ten seeds. The portfolios with the paper's n, 24,452 and 10,000, "
-        "are simulated; the real files have fewer complete rows.*",
+        "*Medians and quartiles of ten seeds. The portfolios with the paper's n, 24,452 and "
+        "10,000, are simulated; the real files have fewer complete rows.*",
         "",
         f"| the paper says | {' | '.join(heads)} |",
         f"|---|{'---|' * len(columns)}",

@@ -37,14 +37,14 @@ ONLINE = {"refresh": 8192, "batch": 256, "period": 33}
 
 @recipe
 class Auto(NamedRecipe):
-    """Chooses by itself, and goes back when a step was none. The default of `minimize`.
+    """Chooses its steps, and rejects those that make no progress. The default of `minimize`.
 
     With few unknowns (d ≤ 256) the curvature of F is measured, and every step is a proximal Newton
     step on one full pass; with more, it is learnt from secants (limited-memory BFGS). Lengths are
-    measured in the curvature that each unknown has, so units of x do not matter. With many unknowns
-    and many samples, and for streams, it makes accelerated MVRC momentum steps on small batches,
-    and hands over to secants where these stall. A step that does not lower Φ is rejected and
-    shortened. `result.explain()` says what was chosen and why, and what happened.
+    scaled by the curvature of each unknown, so units of x do not matter. With many unknowns and
+    many samples, and for streams, it makes accelerated MVRC momentum steps on small batches, and
+    hands over to secants where these stall. A step that does not lower Φ is rejected and shortened.
+    `result.explain()` says what was chosen and why, and what happened.
 
     Args:
         steps: "auto", or one of the three kinds: "newton", "secant", "momentum".
@@ -66,7 +66,7 @@ class Auto(NamedRecipe):
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         method = self.prepare(problem, geometry, start).method
         if method is None:
-            raise TypeError("Auto makes full passes on this problem, which is no Method.")
+            raise TypeError("Auto makes full passes on this problem, which are not a Method.")
         return method
 
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
@@ -74,7 +74,7 @@ class Auto(NamedRecipe):
         x0 = start.x if moved is None else moved
         notes = []
         if moved is not None:
-            notes.append("x0 is outside of the constraint set; the run starts at its projection.")
+            notes.append("x0 is outside the constraint set; the run starts at its projection.")
         kind, why, sample = self._kind(problem, geometry)
         notes.append(why)
         if kind == "momentum":
@@ -99,13 +99,14 @@ class Auto(NamedRecipe):
         """Momentum on small batches; of finite sums handed over to secants where it stalls."""
         if isinstance(problem.regularizer, Composed):
             notes[-1] = (
-                "The regulariser is r(Ax), which has no prox in closed form, and small steps cannot"
-                " bear a numeric one: SPIDER with ADMM at its default step, which nothing guards."
+                "The regulariser is r(Ax), which has no prox in closed form, and a numeric one is "
+                "too expensive for small steps: SPIDER with ADMM at its default step, without a "
+                "safeguard."
             )
             method = SpiderADMM().resolve(problem, geometry, start)
             return Prepared(method, (*notes, *method.notes))
         if problem.finite and geometry.seeds == 1 and self.steps == "auto":
-            notes += [AVERAGED, "Where halving the steps no longer helps, secant steps go on."]
+            notes += [AVERAGED, "Where halving the steps no longer helps, secant steps take over."]
             flat = np.asarray(geometry.x.flatten(x0))
             solver = AveragedSolver(problem, geometry, flat, start.seed, tuple(notes))
             return Prepared(None, tuple(notes), Counts(), 0.0, moved, solver)
@@ -119,7 +120,7 @@ class Auto(NamedRecipe):
         spent = Counts(inner_values=rows, inner_jacobians=rows)
         second = None
         if problem.finite and geometry.seeds == 1:
-            notes.append("Where it stalls, secant steps on full passes go on.")
+            notes.append("Where it stalls, secant steps on full passes take over.")
             second = SecantSolver(problem, geometry)
         return Prepared(method, tuple(notes), spent, x0=moved, second=second)
 
@@ -215,5 +216,5 @@ def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
         if np.isfinite(penalty.value(flat)):
             return geometry.x.unflatten(flat.astype(geometry.x.dtype))
     raise ValueError(
-        "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
+        "x0 is outside the constraint set and no projection onto it was found; give an x0 inside."
     )

@@ -87,9 +87,10 @@ class EpochSolver(CoreSolver):
             return End(
                 Status.STALLED,
                 "Small random steps no longer lower Φ by more than its rounding; that is no proof "
-                "of a minimum, and Auto(steps='secant') may go on from here.",
+                "of a minimum, and Auto(steps='secant') may continue from here.",
             )
         return End(
             Status.PRECISION,
-            f"Φ has not fallen beyond twice its standard error at {NOISY_PATIENCE} refreshes.",
+            f"Φ has not fallen by more than twice its standard error at {NOISY_PATIENCE} "
+            f"refreshes.",
         )

@@ -95,7 +95,7 @@ def policy_chain(table: DecisionTable, policy: Any) -> tuple[np.ndarray, np.ndar
     chances = given.shape == (states, actions) and given.dtype.kind == "f"
     if not chances or given.min() < 0 or not np.allclose(given.sum(axis=1), 1):
         raise ValueError(
-            f"policy must be {states} whole numbers, or {states} × {actions} probabilities with "
+            f"policy must be {states} integers, or {states} × {actions} probabilities with "
             f"rows that sum to one, not {checks.shown(policy)}."
         )
     transition = np.einsum("sa,sat->st", given, table.transition)
@@ -139,7 +139,7 @@ def policy_iteration(
         evaluator = LinearValueFunction(gamma=gamma, max_epochs=_EPOCHS)
     evaluator = clone(evaluator)
     if evaluator.gamma != gamma:
-        raise ValueError(f"evaluator has gamma={evaluator.gamma}, not that given here, {gamma}.")
+        raise ValueError(f"evaluator has gamma={evaluator.gamma}, but gamma here is {gamma}.")
     fine = evaluator.tol
     if features is None:
         evaluator.set_params(tol=max(fine, _COARSE))
@@ -158,8 +158,8 @@ def policy_iteration(
         if not better.any() and evaluator.tol == fine:
             if uncertain := bool(margin > _KNOWN * size):
                 _warn(
-                    f"its values of up to {size:.3g} are known to {margin / 2:.2g} only, which may "
-                    f"hide better actions; give an evaluator with a smaller tol than {fine:g} or "
+                    f"its values, up to {size:.3g}, are accurate to {margin / 2:.2g} only, which "
+                    f"may hide better actions; give an evaluator with a tol below {fine:g} or "
                     f"more epochs than {evaluator.max_epochs}"
                 )
             return Solution(policy, values, rounds, not uncertain)
@@ -167,7 +167,7 @@ def policy_iteration(
             evaluator.set_params(tol=fine)
         elif rounds < max_rounds:  # else the values would be of another policy
             policy = np.where(better, returns.argmax(axis=1), policy)
-    _warn(f"it made max_rounds={max_rounds} rounds, and the policy may still become better")
+    _warn(f"it made max_rounds={max_rounds} rounds, and the policy may improve further")
     return Solution(policy, values, max_rounds, False)
 
 
@@ -175,7 +175,7 @@ def _warn(reason: str) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     # Past this function, policy_iteration and its wrapper, to the caller.
-    warnings.warn(f"policy_iteration is not done: {reason}.", ConvergenceWarning, stacklevel=4)
+    warnings.warn(f"policy_iteration did not finish: {reason}.", ConvergenceWarning, stacklevel=4)
 
 
 def _made(env: Any) -> Any:

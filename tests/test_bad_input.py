@@ -394,7 +394,7 @@ def many(seeds):
     ("text epochs", lambda: run(epochs="3"), ValueError, "epochs must be .* not '3'"),
     ("samples", lambda: run(samples=0), ValueError, "samples must be an integer"),
     ("seconds", lambda: run(seconds=0), ValueError, "seconds must be a positive number"),
-    ("no part", lambda: run(measure_samples=0), ValueError, "measure_samples must be a whole"),
+    ("no part", lambda: run(measure_samples=0), ValueError, "measure_samples must be an integer"),
     ("half a sample", lambda: run(measure_samples=1.5), ValueError, "measure_samples must be a"),
     ("tol", lambda: run(tol=0), ValueError, "tol must be a positive number, not 0"),
     ("rtol", lambda: run(rtol=-1), ValueError, "rtol must be a positive number, not -1"),
@@ -807,7 +807,12 @@ def frame():
         TypeError,
         "step_size must be a positive number, not a schedule",
     ),
-    ("power", lambda: mvrc.SCGD(step_size=mvrc.Power(1.0)), TypeError, "falls by step_decay"),
+    (
+        "power",
+        lambda: mvrc.SCGD(step_size=mvrc.Power(1.0)),
+        TypeError,
+        "step_decay of the single-loop",
+    ),
     (
         "overflow",
         lambda: run(problem(inner=lambda x, s: jnp.exp(1e4 + s * x))),

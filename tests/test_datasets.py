@@ -495,7 +495,7 @@ WRONG = [
     (datasets.industry38, {"days": 2.5}, ValueError, "days must be an integer"),
     (datasets.industry38, {"known_hash": "abc"}, ValueError, "known_hash must be the 64 hexa"),
     (datasets.industry38, {"day": 3}, TypeError, "did you mean 'days'?"),
-    (datasets.housing, {"noise_features": -1}, ValueError, "noise_features must be a whole"),
+    (datasets.housing, {"noise_features": -1}, ValueError, "noise_features must be an integer"),
     (datasets.housing, {"seed": -1}, ValueError, "seed must be an integer of at least 0"),
     (datasets.housing, {"path": "no/such"}, FileNotFoundError, "'no/such' does not exist"),
     (datasets.sp500, {"days": True}, ValueError, "days must be an integer"),

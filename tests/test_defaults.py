@@ -263,7 +263,7 @@ def test_dominance_is_refused_where_it_says_nothing():
             recipe.from_theory(constants, ONE.problem, dominance=v)
         with pytest.raises(TypeError, match="problem must be of class Composition, not None"):
             recipe.from_theory(constants, dominance=v)
-        with pytest.raises(ValueError, match="problem.* for dominance; leave"):
+        with pytest.raises(ValueError, match="problem.* dominance; leave"):
             recipe.from_theory(constants, ONE.problem)
     with pytest.raises(ValueError, match="restart of C-SAGA must be 'never' or 'random'"):
         mvrc.minimize(ONE.problem, ONE.x0, mvrc.CSAGA(0.1, restart="last"))

@@ -37,7 +37,7 @@ BARE = re.compile(
 
 
 PLACE = re.compile(
-    r', line \d+: this is no |: (the file|seeds|methods|experiments)(\.[\w-]+|\.".*"|\[\d+\])* '
+    r', line \d+: this is not |: (the file|seeds|methods|experiments)(\.[\w-]+|\.".*"|\[\d+\])* '
 )
 
 
@@ -104,7 +104,7 @@ CASES = {
     "no such problem": ('"portfolio"', '"portfolo"', r"mine.problem must be .* mean 'portfolio'"),
     "momentum": ("= 0.9", "= 1.9", r"methods.mvrc-constant.momentum must lie in \[0, 1\], not 1.9"),
     "momentum of another": ('"civr"\n', '"civr"\nmomentum = 0.5\n', "methods.civr.momentum is for"),
-    "step of its own": ('= "civr"\n', '= "fista"\nstep_factor = 2\n', "civr.step_factor is times"),
+    "step of its own": ('= "civr"\n', '= "fista"\nstep_factor = 2\n', "step_factor multiplies"),
     "sizes": ('"pass"', '"pass"\nouter_batch_size = 4', "mine cannot run .* outer_batch_size is 4"),
     "recipe without sizes": ('= "civr"', '= "proximal-gradient"', "mine cannot run .*'batch_size'"),
     "asc-pg": ('= "civr"', '= "asc-pg"', "experiments.mine runs ASC-PG and needs asc_pg"),

@@ -159,8 +159,8 @@ def policy_iteration(
             if uncertain := bool(margin > _KNOWN * size):
                 _warn(
                     f"its values, up to {size:.3g}, are accurate to {margin / 2:.2g} only, which "
-                    f"may hide better actions; give an evaluator with a tol below {fine:g} or "
-                    f"more epochs than {evaluator.max_epochs}"
+                    f"may hide better actions; give an evaluator with a smaller tol than {fine:g} "
+                    f"or more epochs than {evaluator.max_epochs}"
                 )
             return Solution(policy, values, rounds, not uncertain)
         if not better.any():

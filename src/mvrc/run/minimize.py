@@ -64,7 +64,7 @@ def minimize(
         measure_samples: inner and outer samples that rows and result are measured on, at most: a
             fixed part spread over all, for problems where a full pass is expensive. All by
             default; `Auto` on finite sums knows exact rows without measuring and keeps them.
-        output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it; with
+        output: "last" iterate, "random" (z_ζ, uniform over all steps, as in the theorems; with
             random restarts over those of the last run) or "best" (lowest recorded objective).
         callback: called with an `Info` after each recorded epoch; a true value stops the run.
         progress: show a progress bar (needs rich).

@@ -48,7 +48,7 @@ def transition_table(env: Any) -> DecisionTable:
 
     Args:
         env: the environment, or its name for `gymnasium.make`; a name without a version, such as
-            "Taxi", is the newest that is installed.
+            "Taxi", means the newest that is installed.
     """
     env = _made(env)
     outcomes = getattr(env.unwrapped, "P", None)
@@ -121,7 +121,7 @@ def policy_iteration(
         env: an environment, its name, or a `DecisionTable`.
         gamma: discount γ, from 0 to below 1.
         features: Φ, S × d; None is one-hot, for which the values are exact. With features that
-            cannot hold the values the iteration may go round in circles.
+            cannot represent the values the iteration may cycle.
         evaluator: a `LinearValueFunction` with other settings; its gamma must be the same. None is
             one with up to 10,000 epochs.
         max_rounds: limit on evaluations.

@@ -29,8 +29,8 @@ def mean_variance(
     g(x, r) = (rᵀx, (rᵀx)²) and f(y) = −y₁ + κ(y₂ − y₁²).
 
     Args:
-        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`. In percent, as
-            the paper's numbers suppose; with fractions the penalty outweighs any return and x = 0.
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`. In percent, as the
+            paper's numbers assume; with fractions the penalty outweighs any return and x = 0.
         risk_aversion: κ.
         l1: μ. On a simplex ‖x‖₁ is constant: any μ gives the same x, and the term is left out.
         constraint: a set for x: `Simplex()` or `Simplex(upper=0.2)`, `Box(-0.1, 0.2)` or

@@ -25,7 +25,7 @@ lint: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.bench  ## speed, compile time, memory in 5 minutes; fails if a speed has fallen
+bench: .venv/.bench  ## speed, compile time, memory, in 5 minutes; fails if one has become slower
 	$(BIN)/python -m benchmarks
 
 bench-full: .venv/.bench  ## the same over all sizes, in half an hour

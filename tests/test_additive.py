@@ -312,10 +312,10 @@ def test_the_problems_do_not_need_scikit_learn():
         ({"form": "paper", "l1": -1}, "l1 must be a finite number of at least 0, not -1"),
         ({"l1": 0.1}, "l1 is 0.1 but form is 'spline'"),
         ({"form": "paper", "degree": 2}, "degree is 2 but form is 'paper', which has no splines"),
-        ({"n_knots": 1}, "n_knots must be a whole number of at least 2, not 1"),
-        ({"degree": 0}, "degree must be a whole number of at least 1, not 0"),
+        ({"n_knots": 1}, "n_knots must be an integer of at least 2, not 1"),
+        ({"degree": 0}, "degree must be an integer of at least 1, not 0"),
         ({"tol": -1}, "tol must be a positive number, not -1"),
-        ({"max_epochs": -1}, "max_epochs must be a whole number of at least 0, not -1"),
+        ({"max_epochs": -1}, "max_epochs must be an integer of at least 0, not -1"),
     ],
 )
 def test_wrong_parameters(arguments, sentence):
@@ -344,7 +344,7 @@ def test_wrong_data(form):
 @pytest.mark.parametrize("feature", [3, -1, 1.0, "x", True])
 def test_wrong_features(feature):
     estimator = SparseAdditiveRegressor().fit(*additive_data(30, 3))
-    with pytest.raises(ValueError, match=r"^feature must be a whole number from 0 to 2, not "):
+    with pytest.raises(ValueError, match=r"^feature must be an integer from 0 to 2, not "):
         estimator.partial(feature)
     with pytest.raises(ValueError, match="^grid must be a list of finite numbers"):
         estimator.partial(0, [[0.0, np.nan]])

@@ -120,7 +120,7 @@ def test_refusals():
         mvrc.minimize(problem, np.zeros(5), METHOD)
     with pytest.raises(TypeError, match="operator must be a floating-point matrix"):
         mvrc.Composed(mvrc.L1(WEIGHT), "matrix")
-    with pytest.raises(ValueError, match="size must be a whole number"):
+    with pytest.raises(ValueError, match="size must be an integer"):
         mvrc.Composed(mvrc.L1(WEIGHT), (differences, transposed))
 
 

@@ -602,7 +602,7 @@ def test_wrong_transitions_and_simulators():
     good = ([0, 1, 0], [1.0, 2.0, 3.0], [1, 0, 0], PHI, 0.9)
     for place, value, sentence in (
         (0, [0, 1, 4], "states must be rows of features, from 0 to 3"),
-        (0, [0.5, 1, 0], "states must be a list of whole numbers"),
+        (0, [0.5, 1, 0], "states must be a list of integers"),
         (1, [1.0], "rewards must have the shape (3,)"),
         (2, [1, 0], "next_states has 2 entries; states has 3"),
         (4, 2, "gamma must lie in [0, 1)"),
@@ -647,7 +647,7 @@ def test_wrong_data(X, y, more, sentence):
 
 def test_score_takes_what_fit_took():
     fitted = LinearValueFunction().fit(PHI, R[0], next_features=PHI[::-1])
-    with pytest.raises(ValueError, match="score was given no next_features"):
+    with pytest.raises(ValueError, match="score was not given next_features"):
         fitted.score(PHI, R[0])
     with pytest.raises(ValueError, match="gamma must lie"):
         LinearValueFunction(gamma=1.5).fit(PHI, R[0])

@@ -218,13 +218,13 @@ def test_the_choice_is_made_by_the_successors_and_said():
     features, rewards, following, _ = transitions(n=80)
     model = LinearValueFunction(gamma=GAMMA).fit(features, rewards, next_features=following)
     assert model.residual_ == "projected"
-    assert "80 transitions leave 80 different states (1 for each on average)" in (
+    assert "80 transitions start from 80 different states (1 per state on average)" in (
         model.result_.explain()
     )
     states = np.arange(80) % 4
     model.fit(np.eye(4)[states], rewards, next_features=np.eye(4)[states[::-1]])
     assert model.residual_ == "plain"
-    assert "The plain Bellman residual is minimised: the 80 transitions leave 4 different" in (
+    assert "The plain Bellman residual is minimised: the 80 transitions start from 4 different" in (
         model.result_.explain()
     )
     model.set_params(residual="projected").fit(np.eye(4)[states], rewards)

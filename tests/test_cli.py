@@ -228,7 +228,7 @@ def test_a_function_with_its_own_x0_of_many_arrays(folder):
         (["portfolio.py", "--set", "step_size"], "--set takes key=value, such as"),
         (["portfolio.py", "--set", "period=2", "--set", "period=3"], "--set gives period twice"),
         (["portfolio.py", "--set", "momentum=Constant(2)"], "alpha must lie in [0, 1], not 2"),
-        (["portfolio.py", "--epochs", "-1"], "epochs must be a whole number of at least 0"),
+        (["portfolio.py", "--epochs", "-1"], "epochs must be an integer of at least 0"),
         (["portfolio.py", "--output", "empty.py"], "cannot be written (Not a directory)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -338,7 +338,7 @@ def test_ctrl_c_keeps_what_is_done(folder):
     err = b"".join(written).decode()
     assert started.returncode == 130
     assert out.startswith("interrupted") and "gradient mapping" in err and "Traceback" not in err
-    assert "To go on, run the same command:\r\n  mvrc solve portfolio.py" in err
+    assert "To continue, run the same command:\r\n  mvrc solve portfolio.py" in err
     assert (folder / "cache" / "mvrc").is_dir()  # compiled programs are kept
     saved = json.loads((folder / "run" / "result.json").read_text(encoding="utf-8"))
     made = saved["epochs"]

@@ -211,14 +211,14 @@ def damaged(content):
 def test_broken_download_is_not_kept(alone, monkeypatch, spoil):
     path, _ = write_zip(alone / "site", days=400)
     path.write_bytes(spoil(path.read_bytes()))
-    assert_nothing_is_kept(alone, monkeypatch, "is no whole file of returns")
+    assert_nothing_is_kept(alone, monkeypatch, "gave no complete file of returns")
 
 
 def test_zip_of_something_else_is_not_kept(alone, monkeypatch):
     (alone / "site").mkdir()
     with zipfile.ZipFile(alone / "site" / ZIP, "w") as archive:
         archive.writestr("other.csv", "a,b\n1,2\n")
-    assert_nothing_is_kept(alone, monkeypatch, "is no whole file of returns")
+    assert_nothing_is_kept(alone, monkeypatch, "gave no complete file of returns")
 
 
 def test_missing_page_is_told(alone, monkeypatch):
@@ -259,7 +259,7 @@ def test_silent_server_is_given_up(alone, monkeypatch):
 
 def test_cache_that_cannot_be_written_is_told(alone, monkeypatch):
     (alone / "cache").write_text("a file where the folder should be")
-    with pytest.raises(FileNotFoundError, match="cannot be had") as caught:
+    with pytest.raises(FileNotFoundError, match="cannot be downloaded") as caught:
         datasets.industry30()
     sentence(caught)
 
@@ -300,7 +300,7 @@ def test_housing_takes_four_columns_by_name(alone, name):
 )  # fmt: skip
 def test_other_files_are_no_housing(tmp_path, text):
     (tmp_path / "usa_housing.csv").write_text(text)
-    with pytest.raises(ValueError, match="is no USA Housing file") as caught:
+    with pytest.raises(ValueError, match="is not a USA Housing file") as caught:
         datasets.housing(tmp_path)
     sentence(caught)
 
@@ -491,25 +491,25 @@ WRONG = [
     (datasets.read_french, {"path": None}, TypeError, "path must be the name of a file"),
     (datasets.industry30, {"path": "no/such"}, FileNotFoundError, "'no/such' does not exist"),
     (datasets.industry30, {"path": "."}, FileNotFoundError, "'.' has no industry30_daily.csv"),
-    (datasets.industry30, {"days": 0}, ValueError, "days must be a whole number of at least 1"),
-    (datasets.industry38, {"days": 2.5}, ValueError, "days must be a whole number"),
+    (datasets.industry30, {"days": 0}, ValueError, "days must be an integer of at least 1"),
+    (datasets.industry38, {"days": 2.5}, ValueError, "days must be an integer"),
     (datasets.industry38, {"known_hash": "abc"}, ValueError, "known_hash must be the 64 hexa"),
     (datasets.industry38, {"day": 3}, TypeError, "did you mean 'days'?"),
-    (datasets.housing, {"noise_features": -1}, ValueError, "noise_features must be a whole"),
-    (datasets.housing, {"seed": -1}, ValueError, "seed must be a whole number of at least 0"),
+    (datasets.housing, {"noise_features": -1}, ValueError, "noise_features must be an integer"),
+    (datasets.housing, {"seed": -1}, ValueError, "seed must be an integer of at least 0"),
     (datasets.housing, {"path": "no/such"}, FileNotFoundError, "'no/such' does not exist"),
-    (datasets.sp500, {"days": True}, ValueError, "days must be a whole number"),
+    (datasets.sp500, {"days": True}, ValueError, "days must be an integer"),
     (datasets.sp500, {"days": 10**6}, ValueError, "days must be at most 8312"),
-    (datasets.simulate_industry, {"n": 0}, ValueError, "n must be a whole number"),
-    (datasets.simulate_industry, {"d": 1.5}, ValueError, "d must be a whole number"),
-    (datasets.simulate_industry, {"seed": "a"}, ValueError, "seed must be a whole number"),
-    (datasets.simulate_housing, {"n": None}, ValueError, "n must be a whole number"),
+    (datasets.simulate_industry, {"n": 0}, ValueError, "n must be an integer"),
+    (datasets.simulate_industry, {"d": 1.5}, ValueError, "d must be an integer"),
+    (datasets.simulate_industry, {"seed": "a"}, ValueError, "seed must be an integer"),
+    (datasets.simulate_housing, {"n": None}, ValueError, "n must be an integer"),
     (datasets.simulate_housing, {"noise_features": 0.5}, ValueError, "noise_features must be"),
-    (datasets.random_mdp, {"states": 0}, ValueError, "states must be a whole number"),
-    (datasets.random_mdp, {"features": -2}, ValueError, "features must be a whole number"),
+    (datasets.random_mdp, {"states": 0}, ValueError, "states must be an integer"),
+    (datasets.random_mdp, {"features": -2}, ValueError, "features must be an integer"),
     (datasets.random_mdp, {"gamma": 1}, ValueError, "gamma must lie in [0, 1)"),
     (datasets.random_mdp, {"gamma": -0.1}, ValueError, "gamma must lie in [0, 1]"),
-    (datasets.random_mdp, {"branching": 0}, ValueError, "branching must be a whole number"),
+    (datasets.random_mdp, {"branching": 0}, ValueError, "branching must be an integer"),
     (datasets.random_mdp, {"branching": 401}, ValueError, "branching must be at most the 400"),
 ]
 
@@ -536,11 +536,11 @@ GOOD = ",A,B\n20200101,1,2\n20200102,3,4\n"
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no daily file"),
-        (GOOD.replace("3,4", "3"), "is no daily file"),
-        (GOOD.replace("3,4", "3,x"), "is no daily file"),
-        (GOOD.replace(",A,B", ",A"), "is no daily file"),
-        (GOOD.replace("202001", "2020"), "is no daily file"),  # a monthly file
+        ("", "is not a daily file"),
+        (GOOD.replace("3,4", "3"), "is not a daily file"),
+        (GOOD.replace("3,4", "3,x"), "is not a daily file"),
+        (GOOD.replace(",A,B", ",A"), "is not a daily file"),
+        (GOOD.replace("202001", "2020"), "is not a daily file"),  # a monthly file
         (",A,B\n20200101,-99.99,-999\n", "has no day"),
     ],
 )

@@ -339,7 +339,7 @@ def test_a_bad_step_is_tried_again(points):
         ({"init": np.ones((30, 2))}, "init has all points in one place, where the gradient is 0"),
         ({"init": np.full((30, 2), np.nan)}, "init contains NaN or inf"),
         ({"outer": "both"}, "outer must be 'points' or 'pairs', not 'both'."),
-        ({"n_components": 0}, "n_components must be a whole number of at least 1, not 0."),
+        ({"n_components": 0}, "n_components must be an integer of at least 1, not 0."),
     ],
 )
 def test_wrong_options(options, words, points):

@@ -390,7 +390,7 @@ def test_wrong_returns(fit, change, words, returns):
         ({"constraint": 3}, "constraint must be a regulariser such as mvrc.Simplex()"),
         ({"method": "cvir"}, "did you mean 'civr'?"),
         ({"tol": 0}, "tol must be a positive number, not 0."),
-        ({"max_epochs": 1.5}, "max_epochs must be a whole number of at least 0, not 1.5."),
+        ({"max_epochs": 1.5}, "max_epochs must be an integer of at least 0, not 1.5."),
         (
             {"constraint": mvrc.L2Ball(1.0)},
             "constraint L2Ball has no prox together with l1 = 0.01;",

@@ -625,7 +625,7 @@ def test_sum_of_a_list():
             lambda: GroupL2(1, [[0, 1], [3]]),
             "groups of GroupL2 must be .* not \\[\\[0, 1\\], \\[3\\]\\].",
         ),
-        (lambda: GroupL2(1, [0.5, 1.5]), "groups of GroupL2 must be a whole-number label"),
+        (lambda: GroupL2(1, [0.5, 1.5]), "groups of GroupL2 must be an integer label"),
         (lambda: GroupL2(1, 3), "groups of GroupL2 must be .* not 3."),
         (lambda: Simplex(0), "radius of Simplex must be a finite number above 0, not 0.0."),
         (lambda: Simplex(upper=-1), "upper of Simplex must be a finite number .* not -1.0."),

@@ -315,8 +315,8 @@ def test_complexity_formulas():
     ("arguments", "sentence"),
     [
         (("Σ3",), "problem_class must be 'Σ¹'"),
-        (("Σ¹",), "n must be a whole number of at least 1, not None"),
-        (("Σ²", 10), "N must be a whole number of at least 1, not None"),
+        (("Σ¹",), "n must be an integer of at least 1, not None"),
+        (("Σ²", 10), "N must be an integer of at least 1, not None"),
         (("E¹", 10), "n must be None for E¹, not 10"),
         (("Σ¹", 10, 10), "N must be None for Σ¹, not 10"),
     ],
@@ -368,8 +368,8 @@ TWO = {"two_level": True, "epsilon": 0.01}
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"n": 0}, "n must be a whole number of at least 1, not 0"),
-        ({"n": 9, "N": -3, **TWO}, "N must be a whole number of at least 1, not -3"),
+        ({"n": 0}, "n must be an integer of at least 1, not 0"),
+        ({"n": 9, "N": -3, **TWO}, "N must be an integer of at least 1, not -3"),
         ({"n": 9, "alpha": 0.0}, r"alpha must lie in \(0, 1\] or be None .* not 0.0"),
         ({"n": 9, "alpha": 1.5}, r"alpha must lie in \(0, 1\] or be None .* not 1.5"),
         ({"n": 9, "lam": 1.1}, r"lam must lie in \[1, 1 \+ αₜ\] for every t, so be 1, .* not 1.1"),

@@ -37,7 +37,7 @@ BARE = re.compile(
 
 
 PLACE = re.compile(
-    r', line \d+: this is no |: (the file|seeds|methods|experiments)(\.[\w-]+|\.".*"|\[\d+\])* '
+    r', line \d+: this is not |: (the file|seeds|methods|experiments)(\.[\w-]+|\.".*"|\[\d+\])* '
 )
 
 
@@ -91,8 +91,8 @@ CASES = {
     "unknown table": ("[methods.civr]", "[method.civr]", r"the file has no key 'method' .*'meth"),
     "ours": ("epochs =", 'id = "a"\nepochs =', r"experiments.mine has no key 'id'"),
     "missing": ("epochs = 10", "", "experiments.mine needs the key epochs"),
-    "type": ("= 10\n", '= "ten"\n', "seeds must be a whole number of at least 1, not 'ten'"),
-    "range": ("batch_size = 64", "batch_size = 0", "mine.batch_size must be a whole number of at"),
+    "type": ("= 10\n", '= "ten"\n', "seeds must be an integer of at least 1, not 'ten'"),
+    "range": ("batch_size = 64", "batch_size = 0", "mine.batch_size must be an integer of at"),
     "more than samples": ("= 64", "= 601", "mine cannot run its .* batch_size is 601 but there"),
     "infinite": ("step_size = 1e-2", "step_size = inf", "mine.step_size must be a positive num"),
     "not a list": ('["sp500"]', '"sp500"', "mine.data must be a list, not 'sp500'"),
@@ -104,16 +104,16 @@ CASES = {
     "no such problem": ('"portfolio"', '"portfolo"', r"mine.problem must be .* mean 'portfolio'"),
     "momentum": ("= 0.9", "= 1.9", r"methods.mvrc-constant.momentum must lie in \[0, 1\], not 1.9"),
     "momentum of another": ('"civr"\n', '"civr"\nmomentum = 0.5\n', "methods.civr.momentum is for"),
-    "step of its own": ('= "civr"\n', '= "fista"\nstep_factor = 2\n', "civr.step_factor is times"),
+    "step of its own": ('= "civr"\n', '= "fista"\nstep_factor = 2\n', "step_factor multiplies"),
     "sizes": ('"pass"', '"pass"\nouter_batch_size = 4', "mine cannot run .* outer_batch_size is 4"),
     "recipe without sizes": ('= "civr"', '= "proximal-gradient"', "mine cannot run .*'batch_size'"),
     "asc-pg": ('= "civr"', '= "asc-pg"', "experiments.mine runs ASC-PG and needs asc_pg"),
     "others": ('"pass"', '"pass"\nbesides = ["min"]', r"mine.besides\[0\] must be 'mine', not 'mi"),
-    "syntax": ("title = ", "title : ", ", line 13: this is no TOML: expected '='"),
-    "twice": ("epochs = 10", "epochs = 10\nepochs = 9", ", line 21: this is no TOML: cannot"),
-    "open list": ('["sp500"]', '["sp500"', r", line \d+: this is no TOML"),
-    "digits": ("epochs = 10", "epochs = " + 5000 * "9", ", line 20: this is no TOML: too many"),
-    "deep": ("epochs = 10", "epochs = " + 9999 * "[", ", line 20: this is no TOML: nested too"),
+    "syntax": ("title = ", "title : ", ", line 13: this is not valid TOML: expected '='"),
+    "twice": ("epochs = 10", "epochs = 10\nepochs = 9", ", line 21: this is not valid TOML"),
+    "open list": ('["sp500"]', '["sp500"', r", line \d+: this is not valid TOML"),
+    "digits": ("epochs = 10", "epochs = " + 5000 * "9", ", line 20: this is not valid TOML: too"),
+    "deep": ("epochs = 10", "epochs = " + 9999 * "[", ", line 20: this is not valid TOML: nest"),
 }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_wrong_grids(said):
 
 
 def test_files_that_are_none(tmp_path, said):
-    assert "line 2: this is no text in UTF-8" in said(b"seeds = 1\n\xff")
+    assert "line 2: this is not UTF-8 text" in said(b"seeds = 1\n\xff")
     assert "the file needs the key methods" in said("")
     for path, why in ((tmp_path / "none.toml", "No such file"), (tmp_path, "directory")):
         with pytest.raises(ValueError, match=f"{path.name}' cannot be read .*{why}"):

@@ -158,7 +158,7 @@ def test_missing_codes_are_not_returns(tmp_path):
         assert list(data.dates) == [19260701, 19260702, 19260707]
         np.testing.assert_array_equal(data.values, [[0.05, 0.17], [0.44, 0.28], [0.10, -0.40]])
     assert list(read_french(file, days=2, most_missing=0.5).dates) == [19260707]
-    with pytest.raises(ValueError, match="is no daily file of the French library"):
+    with pytest.raises(ValueError, match="is not a daily file of the French library"):
         other = tmp_path / "other.csv"
         other.write_text("a,b\n1,2\n")
         read_french(other)

@@ -78,7 +78,7 @@ class Tracker:
         return {} if self._state is None else dict(self._state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Continue from a `state_dict`."""
         self._state = dict(state) or None
 
     def _parameters(self) -> list[torch.Tensor]:

@@ -121,4 +121,4 @@ def _others(module: ModuleType, where: str, name: str) -> str:
     if not known:
         return ", a mvrc.Composition or a function that returns one."
     near = checks.nearest(name, known)
-    return f"{near}; it has {', '.join(known)}, to be given as {where}:{known[0]}."
+    return f"{near}; it has {', '.join(known)}, as in {where}:{known[0]}."

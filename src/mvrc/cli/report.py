@@ -14,7 +14,7 @@ from mvrc.cli.shown import print_tables
 def report(
     output: Annotated[Path, typer.Option(help="Folder of mvrc reproduce.")] = Path("reproduce"),
     embed: Annotated[
-        Path | None, typer.Option(help="A Markdown file whose generated part is written anew.")
+        Path | None, typer.Option(help="A Markdown file whose generated part is rewritten.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

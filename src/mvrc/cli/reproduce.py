@@ -21,27 +21,32 @@ WORKERS = min(2, os.cpu_count() or 1)  # an epoch uses little more than one core
 
 def reproduce(
     only: Annotated[
-        str | None, typer.Option(help="Experiments, as portfolio-30,portfolio-38,spam; all.")
+        str | None, typer.Option(help="Experiments, such as portfolio-30,spam; all by default.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder of the runs and the page.")] = Path(
         "reproduce"
     ),
-    seeds: Annotated[int | None, typer.Option(help="Seeds of a run; the spec's, 10.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds per run; those of the spec, 10, by default.")
+    ] = None,
     quick: Annotated[bool, typer.Option(help="Fewer epochs, seeds and step sizes.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the real files; found by itself if missing.")
+        Path | None, typer.Option(help="Folder with the real files; searched for when not given.")
     ] = None,
     experiments: Annotated[
         Path | None, typer.Option(help="Another spec, a TOML file like the paper's.")
     ] = None,
-    tuning: Annotated[bool, typer.Option(help="Also the step sizes of the tuning table.")] = True,
-    workers: Annotated[int, typer.Option(help="Processes that run at a time.")] = WORKERS,
+    tuning: Annotated[
+        bool, typer.Option(help="Also run the step sizes of the tuning table.")
+    ] = True,
+    workers: Annotated[int, typer.Option(help="Processes that run at the same time.")] = WORKERS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments; write a page, figures and a table of its claims.
 
-    Runs that are finished are not repeated, so a command that was stopped goes on where
-    it was. Real data are used where they are, else simulated ones of the same size.
+    Runs that are finished are not repeated, so a command that was stopped continues
+    where it was. Real data are used where they are found, otherwise simulated data of the
+    same size.
 
     Examples:
 
@@ -63,7 +68,7 @@ def reproduce(
         repeated = _run(jobs, output, checks.integer("--workers", workers), quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(
-            f"Interrupted. Finished runs are in {output}; the same command goes on from there.",
+            f"Interrupted. Finished runs are in {output}; the same command continues from there.",
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None

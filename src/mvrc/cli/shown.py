@@ -27,7 +27,7 @@ def print_tables(output: Path) -> None:
         if not rows:
             continue
         table = Table(
-            title=f"{column.id}, {column.data}: passes to a relative gap, best step each",
+            title=f"{column.id}, {column.data}: passes to a relative gap, best step of each",
             title_justify="left",
         )
         table.add_column("method", no_wrap=True)

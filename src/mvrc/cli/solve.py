@@ -30,21 +30,26 @@ def solve(
             show_default=False,
         ),
     ],
-    method: Annotated[str, typer.Option(help="auto, or a name of: mvrc methods.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, or a name listed by: mvrc methods.")] = "auto",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; repeatable."),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="At most; without any limit 1000 of auto, 100 of others.")
+        int | None,
+        typer.Option(help="Limit on epochs; without any limit 1000 for auto, 100 for others."),
     ] = None,
-    samples: Annotated[int | None, typer.Option(help="Evaluations of g, at most.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Of wall time after compilation.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Limit on evaluations of g.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Limit on wall-clock time after compilation.")
+    ] = None,
     tol: Annotated[float | None, typer.Option(help="Stop at this gradient mapping.")] = None,
-    rtol: Annotated[float | None, typer.Option(help="The same, as a share of that at x0.")] = None,
+    rtol: Annotated[
+        float | None, typer.Option(help="The same, as a fraction of its value at x0.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The source of all randomness.")] = 0,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Save the run here, or go on with it.")
+        Path | None, typer.Option(metavar="DIR", help="Save the run here, or continue it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="One line, no progress bar.")] = False,
@@ -55,8 +60,8 @@ def solve(
     """Minimise the problem that a Python file or module defines.
 
     It defines x0 and problem, a mvrc.Composition or a function that returns one
-    or the pair (problem, x0). The same command with the same --output goes on
-    where the last one ended, also with higher limits.
+    or the pair (problem, x0). The same command with the same --output continues
+    where the last one ended, even with higher limits.
 
     Exit codes: 0 converged or at a limit, 1 diverged, 2 wrong usage,
     130 interrupted.
@@ -125,6 +130,6 @@ def _show(result: mvrc.Result, method: str, output: Path | None, files: list[str
 
 def _how_to_go_on(output: Path | None) -> str:
     if output is None:
-        return "Interrupted, and nothing is saved; with --output DIR a run can be gone on with."
+        return "Interrupted, and nothing is saved; with --output DIR a run can be continued."
     again = shlex.join(["mvrc", *sys.argv[1:]])
-    return f"Interrupted; all is saved in {output}. To go on, run the same command:\n  {again}"
+    return f"Interrupted; all is saved in {output}. To continue, run the same command:\n  {again}"

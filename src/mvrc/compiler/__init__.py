@@ -1,1 +1,1 @@
-"""Tricks that lean on how JAX or XLA compiles; see README.md."""
+"""Tricks that depend on how JAX or XLA compiles; see README.md."""

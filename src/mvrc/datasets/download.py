@@ -37,7 +37,7 @@ def fetch(wanted: files.Wanted, name: str, digits: str | None) -> Path:
             part = Path(scratch) / name
             pooch.HTTPDownloader(timeout=TIMEOUT, chunk_size=1 << 16)(url, str(part), None)
             if not _is_whole(part):
-                raise files.missing(wanted, f", and what {url} gave is no whole file of returns")
+                raise files.missing(wanted, f", and {url} gave no complete file of returns")
             files.check_hash(part, digits, shown=url)
             # The hash first: a file in the cache then never lacks it.
             files.write_beside(folder / name, files.sha256(part))
@@ -45,7 +45,7 @@ def fetch(wanted: files.Wanted, name: str, digits: str | None) -> Path:
     except FileNotFoundError:
         raise
     except OSError as error:  # those of requests too
-        raise files.missing(wanted, f", and {url} cannot be had ({_why(error)})") from error
+        raise files.missing(wanted, f", and {url} cannot be downloaded ({_why(error)})") from error
     return folder / name
 
 

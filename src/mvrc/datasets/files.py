@@ -113,7 +113,7 @@ def _check_beside(file: Path) -> None:
     kept = _beside(file)
     if kept.is_file() and kept.read_text(encoding="latin-1").split()[:1] != [sha256(file)]:
         raise ValueError(
-            f"{str(file)!r} was changed or damaged, for its hash is not that in {kept.name!r}; "
+            f"{str(file)!r} was changed or damaged, as its hash is not that in {kept.name!r}; "
             f"delete both files and get the data again."
         )
 

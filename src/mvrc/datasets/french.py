@@ -26,8 +26,8 @@ def read_french(path: str | Path, days: int | None = None, most_missing: float =
 
     Args:
         path: the official zip or CSV, with its preamble, blocks and footer, or a plain CSV.
-        days: keep only the last so many days of the file.
-        most_missing: share of missing days from which on an asset is dropped.
+        days: keep only this many days, the last of the file.
+        most_missing: share of missing days above which an asset is dropped.
     """
     checks.fraction("most_missing", most_missing)
     header, rows = _first_block(_text(files.checked_path(path)))
@@ -37,8 +37,8 @@ def read_french(path: str | Path, days: int | None = None, most_missing: float =
         table = np.empty((0, 0))
     if not table.size or len(header) != table.shape[1]:
         raise ValueError(
-            f"path {str(path)!r} is no daily file of the French library: it needs a line of names "
-            f"and lines of as many numbers that begin with a date yyyymmdd."
+            f"path {str(path)!r} is not a daily file of the French library: it needs a line of "
+            f"names and lines of as many numbers that begin with a date yyyymmdd."
         )
     table = table[last_days(days, len(table))]
     dates, values, assets = table[:, 0].astype(int), table[:, 1:], header[1:]

@@ -38,7 +38,7 @@ class Housing(NamedTuple):
 def housing(path: str | Path | None = None, noise_features: int = 96, seed: int = 0) -> Housing:
     """The price of houses by income, age, rooms and population, and by features of pure noise.
 
-    The file is "USA Housing" of Kaggle, 5,000 houses. It is looked for in `path`, else in the
+    The file is "USA Housing" of Kaggle, 5,000 houses. It is searched for in `path`, else in the
     folder MVRC_DATA, in `../shared/data` and `shared/data`, and in the user's cache. It is never
     downloaded.
 
@@ -105,6 +105,6 @@ def _read(file: Path) -> np.ndarray:
 def _not_housing(file: Path) -> ValueError:
     columns = ", ".join(repr(name) for name in (*_FEATURES, _PRICE))
     return ValueError(
-        f"path {str(file)!r} is no USA Housing file: it needs the columns {columns} with a number "
-        f"in every row."
+        f"path {str(file)!r} is not a USA Housing file: it needs the columns {columns} with a "
+        f"number in every row."
     )

@@ -18,16 +18,16 @@ def industry30(
     known_hash: str | None = None,
     download: bool = True,
 ) -> Returns:
-    """The 30 industry portfolios, value weighted, in percent a day.
+    """The 30 industry portfolios, value weighted, in percent per day.
 
-    Looked for in this order: `path`; the folder in the environment variable MVRC_DATA;
+    Searched for in this order: `path`; the folder in the environment variable MVRC_DATA;
     `../shared/data` and `shared/data`; the user's cache; the library itself, from which the
     official zip is downloaded into the cache (needs pooch: pip install 'mvrc[data]').
     Missing values are dropped as `read_french` does.
 
     Args:
         path: a file, or a folder with industry30_daily.csv or the official zip.
-        days: keep only the last so many days of the file.
+        days: keep only this many days, the last of the file.
         known_hash: sha256 that the file must have, wherever it comes from.
         download: whether to ask the library when the file is nowhere else.
     """
@@ -41,14 +41,14 @@ def industry38(
     known_hash: str | None = None,
     download: bool = True,
 ) -> Returns:
-    """The 38 industry portfolios, value weighted, in percent a day.
+    """The 38 industry portfolios, value weighted, in percent per day.
 
     Some of them have no returns for many years and are then left out: `dropped` has their names.
 
     Args:
         path: a file, or a folder with industry38_daily.csv or the official zip; otherwise the file
-            is looked for as in `industry30`.
-        days: keep only the last so many days of the file.
+            is searched for as in `industry30`.
+        days: keep only this many days, the last of the file.
         known_hash: sha256 that the file must have, wherever it comes from.
         download: whether to ask the library when the file is nowhere else.
     """

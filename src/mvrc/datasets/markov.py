@@ -39,7 +39,8 @@ def random_mdp(
         features: of each state.
         gamma: discount in [0, 1).
         seed: of all random numbers.
-        branching: u_ij is 0 but for so many states j, drawn anew for each i; None is all states.
+        branching: u_ij is 0 except for this many states j, drawn anew for each i; None is all
+            states.
     """
     checks.integer("states", states)
     checks.integer("features", features)

@@ -23,7 +23,7 @@ def sp500(days: int | None = None) -> Returns:
     not imported.
 
     Args:
-        days: keep only the last so many days.
+        days: keep only this many days, the last ones.
     """
     with gzip.open(_installed(), "rt", encoding="utf-8", newline="") as stream:
         header, *rows = csv.reader(stream)

@@ -105,7 +105,7 @@ def batch_names(two_level: bool, jacobian: str) -> tuple[str, ...]:
     """The draws of an estimator that keeps the Jacobian, or only its product with ∇f.
 
     With one outer function A' = A, as in Algorithm 1, if the matrix is kept. Matrix-free, A' is
-    drawn apart: g'_Aᵀ∇f(g̃), where g̃ contains g_A, is biased, and the bias adds up.
+    drawn separately: g'_Aᵀ∇f(g̃), where g̃ contains g_A, is biased, and the bias adds up.
     """
     if two_level:
         return "values", "jacobians", "outer"

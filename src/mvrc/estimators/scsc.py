@@ -33,7 +33,7 @@ class Scsc(Estimator):
 
     Args:
         weight: βₜ for t = 1, 2, …, cut at 1.
-        independent: whether A' is drawn apart; a variant of ours.
+        independent: whether A' is drawn separately; a variant that is not in the paper.
     """
 
     refreshes: ClassVar[bool] = False

@@ -43,7 +43,7 @@ def count(name: str, value: Any) -> int:
 
 def _word(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name} must be words in quotes, not {checks.shown(value)}.")
+        raise ValueError(f"{name} must be text in quotes, not {checks.shown(value)}.")
     return value
 
 
@@ -65,7 +65,7 @@ def read(path: Path) -> dict[str, Any]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path}, line {line}: this is no text in UTF-8.") from None
+        raise ValueError(f"{path}, line {line}: this is not UTF-8 text.") from None
     wrong = _error(text)
     if wrong is None:
         return tomllib.loads(text)
@@ -80,7 +80,8 @@ def read(path: Path) -> dict[str, Any]:
         same = lambda k: type(_error("".join(lines[:k]))) is type(wrong)  # noqa: E731
         line = bisect.bisect_left(range(1, len(lines) + 1), True, key=same) + 1
     raise ValueError(
-        f"{path}, line {line}: this is no TOML: {checks.cut(reason[:1].lower() + reason[1:])}."
+        f"{path}, line {line}: this is not valid TOML: "
+        f"{checks.cut(reason[:1].lower() + reason[1:])}."
     )
 
 

@@ -192,11 +192,11 @@ def _method(file: Path, name: str, table: Any) -> MethodSpec:
     where = f"{file}: {schema.dotted(at)}"
     if spec.momentum is not None and spec.recipe != "mvrc":
         raise ValueError(
-            f"{where}.momentum is for recipe = 'mvrc' alone, not {spec.recipe!r}; leave it out."
+            f"{where}.momentum is for recipe = 'mvrc' only, not {spec.recipe!r}; leave it out."
         )
     if spec.step_factor != 1 and spec.recipe in OWN_STEP:
         raise ValueError(
-            f"{where}.step_factor is times the step_size of an experiment, and recipe = "
+            f"{where}.step_factor multiplies the step_size of an experiment, but recipe = "
             f"{spec.recipe!r} has its own; leave it out."
         )
     return spec

@@ -1,4 +1,4 @@
-"""Losses that mind the worst samples: log E exp, and the worst case over a χ² ball."""
+"""Losses that emphasise the worst samples: log E exp, and the worst case over a χ² ball."""
 
 from __future__ import annotations
 

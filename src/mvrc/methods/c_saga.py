@@ -79,7 +79,7 @@ class CSAGA(NamedRecipe):
         eta = 1 / (smooth + math.sqrt(smooth**2 + 48 * growth))
         if dominance is None:
             if problem is not None:
-                raise ValueError("problem is for dominance; leave it out.")
+                raise ValueError("problem needs dominance; leave it out.")
             return cls(step_size=eta, **options)
         v = dominant("dominance", dominance, problem)
         assert problem is not None

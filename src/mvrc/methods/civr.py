@@ -26,7 +26,7 @@ class CIVR(NamedRecipe):
     Args:
         step_size: η; None: 1/(4L) with L estimated at x0.
         batch_size, period: S and τ, ⌈√n⌉ each by default.
-        refresh_size: every sample by default, to be given for streams.
+        refresh_size: every sample by default; required for streams.
         jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
         restart: "random" for gradient-dominated problems: the next run starts at a point drawn
             uniformly from the last one; "last" or "never".
@@ -64,8 +64,8 @@ class CIVR(NamedRecipe):
     ) -> CIVR:
         """The step size of theory; for gradient-dominated F also batches, period and restarts.
 
-        Without dominance η = 4/(L_F + √(L_F² + 12G₀)), as its paper is quoted; we could not read
-        its proof. It exceeds the 2/(L_F + 2√G₀) that a descent inequality gives when G₀ > 0.
+        Without dominance η = 4/(L_F + √(L_F² + 12G₀)), as its paper is quoted; its proof is not
+        verified here. It exceeds the 2/(L_F + 2√G₀) that a descent inequality gives when G₀ > 0.
 
         With F − F* ≤ (v/2)‖∇F‖² and r = 0: η = 2/(L_F + √(L_F² + 4G₀)), S = τ = ⌈√n⌉, runs of
         T ≥ 2v/η steps, each started at a point drawn uniformly from the last run. As
@@ -85,7 +85,7 @@ class CIVR(NamedRecipe):
         smooth, growth = constants.L_F, constants.G_0
         if dominance is None:
             if problem is not None or epsilon is not None:
-                raise ValueError("problem and epsilon are for dominance; leave them out.")
+                raise ValueError("problem and epsilon need dominance; leave them out.")
             return cls(step_size=4 / (smooth + math.sqrt(smooth**2 + 12 * growth)), **options)
         v = dominant("dominance", dominance, problem)
         assert problem is not None
@@ -93,7 +93,7 @@ class CIVR(NamedRecipe):
         refresh = None
         if problem.n is not None:
             if epsilon is not None:
-                raise ValueError("epsilon sets nothing for a finite sum; leave it out.")
+                raise ValueError("epsilon has no effect for a finite sum; leave it out.")
             root = math.ceil(math.sqrt(problem.n))
         else:
             noise = 2 * constants.sigma_0_squared / checks.positive("epsilon", epsilon) ** 2

@@ -15,7 +15,7 @@ from mvrc.schemes import FistaScheme, ProximalScheme, Scheme
 
 @recipe
 class ProximalGradient(NamedRecipe):
-    """`Exact` × `ProximalScheme`: x⁺ = prox_{ηr}(x − η∇F(x)), a full pass a step.
+    """`Exact` × `ProximalScheme`: x⁺ = prox_{ηr}(x − η∇F(x)), a full pass per step.
 
     Args:
         step_size: η; None: 1/(2L) with L estimated at x0.

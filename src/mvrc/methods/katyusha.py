@@ -33,7 +33,7 @@ class Katyusha(NamedRecipe):
         reference="Xu & Xu, Katyusha Acceleration for Convex Finite-Sum Compositional "
         "Optimization, 2019",
         problems="Σ¹ Σ² (convex theory)",
-        regularizer="any with a prox; two prox a step",
+        regularizer="any with a prox; two prox per step",
         epoch="n + 2Sτ",
         memory="p·d + 7d",
         complexity="convex problems only",
@@ -52,7 +52,7 @@ class Katyusha(NamedRecipe):
         finite("Katyusha", problem)
         if self.tau1 + self.tau2 > 1:
             raise ValueError(
-                f"tau1 + tau2 is {self.tau1 + self.tau2:g}; they are weights and may add up to 1."
+                f"tau1 + tau2 is {self.tau1 + self.tau2:g}; these weights must add up to at most 1."
             )
         period = self.period or root_size(problem)
         assert period is not None

@@ -116,7 +116,7 @@ class Method(Recipe):
             period = math.ceil(problem.n / (batch.values or problem.n))  # about one pass
         if period is None:
             raise ValueError(
-                "period is required for a Stream, where no n sets it; or use MVRC.from_theory."
+                "period is required for a Stream, which has no n; or use MVRC.from_theory."
             )
         return dataclasses.replace(
             self, estimator=estimator, scheme=scheme, batch=batch, refresh=refresh, period=period,
@@ -151,7 +151,7 @@ def _small(name: str, size: int | None, count: int | None, root: int | None) -> 
             return 1
         if root is None:
             raise ValueError(
-                f"{name} is required for a Stream, where no n sets it; or use MVRC.from_theory."
+                f"{name} is required for a Stream, which has no n; or use MVRC.from_theory."
             )
         return min(root, count) if count is not None else root
     if count is not None and size > count:

@@ -33,8 +33,8 @@ class MVRC(NamedRecipe):
     """Momentum with variance reduction: SPIDER × the MVRC momentum (Chen & Zhou, 2020).
 
     On Σ¹ and E¹ this is Algorithm 1 (MVRC-1): A' = A, f̃' = ∇f(g̃). On Σ² and E² it is Algorithm 2
-    (MVRC-2) with independent A, A', B and the normalised step; epsilon=None means θ ≡ 1, our
-    reading of the paper's experiments, which state no ε. The update rules are those of
+    (MVRC-2) with independent A, A', B and the normalised step; epsilon=None means θ ≡ 1, as the
+    paper's experiments, which state no ε, are read here. The update rules are those of
     `mvrc.estimators.Spider` and `mvrc.schemes.MomentumScheme`.
 
     Args:
@@ -44,12 +44,12 @@ class MVRC(NamedRecipe):
         outer_batch_size: |B| of a small step, likewise (at most N).
         period: τ, steps from refresh to refresh; ⌊√max(n, N)⌋ by default.
         epsilon: ε of the normalised step; None for θ ≡ 1. "auto": none for one outer function, as
-            in Algorithm 1, else `RELATIVE_EPSILON` times ‖𝒢(x0)‖, measured for a pass.
+            in Algorithm 1, else `RELATIVE_EPSILON` times ‖𝒢(x0)‖, measured in one pass.
         jacobian: "matrix", as in the paper, "free" (vector-Jacobian products only; not in the
             paper) or "auto" (the matrix unless it is too large, with a sentence in result.notes).
-        jacobian_batch_size: |A'|, as batch_size by default (where A' is drawn apart from A).
+        jacobian_batch_size: |A'|, as batch_size by default (where A' is drawn separately from A).
         refresh_size, jacobian_refresh_size, outer_refresh_size: |A|, |A'|, |B| at a refresh; every
-            sample by default, to be given for streams.
+            sample by default; required for streams.
     """
 
     about: ClassVar[About] = About(

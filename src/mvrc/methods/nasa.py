@@ -26,7 +26,7 @@ class NASA(NamedRecipe):
         tau: τₖ; `Power(1, 1/2)` by default.
         a, b: factors of the weights.
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
     """
 
     about: ClassVar[About] = About(

@@ -21,10 +21,10 @@ class NestedSpider(NamedRecipe):
 
     Args:
         step_size: η; None: 1/(4L) with L estimated at x0.
-        epsilon: ε, part of the method; "auto" is `RELATIVE_EPSILON` times ‖𝒢(x0)‖, measured for a
+        epsilon: ε, part of the method; "auto" is `RELATIVE_EPSILON` times ‖𝒢(x0)‖, measured in one
             pass; None for θ ≡ 1.
         batch_size, outer_batch_size, period: ⌊√max(n, N)⌋ each by default.
-        refresh_size, outer_refresh_size: every sample by default, to be given for streams.
+        refresh_size, outer_refresh_size: every sample by default; required for streams.
         jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
     """
 

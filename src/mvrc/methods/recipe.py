@@ -44,7 +44,7 @@ class About:
     reference: str
     problems: str  # classes of the paper's notation
     regularizer: str  # what r may be
-    epoch: str  # evaluations of g an epoch
+    epoch: str  # evaluations of g per epoch
     memory: str  # numbers kept besides the data
     complexity: str  # the paper's Table 1, or its own paper
 
@@ -199,8 +199,8 @@ def _step(name: str, value: Any) -> float:
     """A step size; how it may fall is said by other arguments."""
     if callable(value) or isinstance(value, Power | MomentumSchedule):
         raise TypeError(
-            f"{name} must be a positive number, not a schedule; it falls by step_decay of the "
-            f"single-loop methods, and momentum=Momentum(alpha, beta=…, lam=…) scales it with t."
+            f"{name} must be a positive number, not a schedule; step_decay of the single-loop "
+            f"methods makes it fall, and momentum=Momentum(alpha, beta=…, lam=…) scales it with t."
         )
     return checks.positive(name, value)
 

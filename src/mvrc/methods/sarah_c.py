@@ -22,7 +22,7 @@ class SARAHC(NamedRecipe):
         batch_size, outer_batch_size: ⌊√max(n, N)⌋ each by default.
         period: q = (2n + N)/3 in the paper, with single samples; here ⌊√max(n, N)⌋ with the batches
             above, about max(n, N) samples from refresh to refresh.
-        refresh_size, outer_refresh_size: every sample by default, to be given for streams.
+        refresh_size, outer_refresh_size: every sample by default; required for streams.
     """
 
     about: ClassVar[About] = About(

@@ -25,7 +25,7 @@ class SCGD(NamedRecipe):
         step_decay: 3/4 in its paper.
         average: βₖ; `Power(1, 1/2)` by default, k^(−1/2).
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
     """
 
     about: ClassVar[About] = About(
@@ -64,7 +64,7 @@ class ASCGD(NamedRecipe):
         step_decay: 5/7 in its paper.
         average: βₖ, k^(−4/7) by default.
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
     """
 
     about: ClassVar[About] = About(
@@ -105,7 +105,7 @@ class ASCPG(NamedRecipe):
         step_decay: 5/9 in its paper.
         average: βₖ, k^(−4/9) by default.
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
     """
 
     about: ClassVar[About] = About(

@@ -25,8 +25,9 @@ class SCSC(NamedRecipe):
             bias of g'_A and g_A from one batch never vanishes.
         step_decay: 1/2 by default, for the α ~ 1/√K of its paper.
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
-        independent: whether g' has a batch A' of its own; a variant of ours, without that bias.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
+        independent: whether g' has a separate batch A'; a variant without that bias, not in the
+            paper.
     """
 
     about: ClassVar[About] = About(

@@ -22,7 +22,7 @@ class SpiderADMM(NamedRecipe):
         step_size: η; None: 1/(4L) with L estimated at x0.
         rho: ρ; 1/η by default.
         batch_size, outer_batch_size, period: ⌊√max(n, N)⌋ each by default.
-        refresh_size, outer_refresh_size: every sample by default, to be given for streams.
+        refresh_size, outer_refresh_size: every sample by default; required for streams.
         jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
     """
 

@@ -41,7 +41,7 @@ class STORM(NamedRecipe):
         epsilon: ε of the normalised step x⁺ = x + θ(x̃ − x), θ = min{εη/‖x̃ − x‖, ½}; None for
             θ ≡ 1, as its authors run it.
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
         jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
     """
 
@@ -91,7 +91,7 @@ class SMVR(NamedRecipe):
         forget: aₜ; `Power(1, 2/3)` by default.
         bound: a bound on ‖g'‖ and ‖∇f‖ (Frobenius); None for no projection.
         batch_size, outer_batch_size: samples of a step; 1 by default.
-        period: steps of an epoch; one pass over the samples by default, to be given for streams.
+        period: steps of an epoch; one pass over the samples by default; required for streams.
     """
 
     about: ClassVar[About] = About(

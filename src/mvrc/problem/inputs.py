@@ -49,7 +49,7 @@ def arrays(name: str, given: Any) -> Any:
             least, most = np.iinfo(new.dtype).min, np.iinfo(new.dtype).max
             if array.min() < least or array.max() > most:
                 raise ValueError(
-                    f"{name} has whole numbers from {array.min()} to {array.max()}, which do not "
+                    f"{name} has integers from {array.min()} to {array.max()}, which do not "
                     f"fit JAX's {new.dtype}; give them as float64."
                 )
     return jax.tree_util.tree_unflatten(treedef, kept)
@@ -144,8 +144,8 @@ def _refuse_rows(name: str, given: Any) -> None:
             words = [str(column) for column, dtype in columns if dtype.kind not in "iufb"]
             if words:
                 raise TypeError(
-                    f"{name} has columns that are no numbers: {checks.cut(', '.join(words))}; drop "
-                    f"or encode them first."
+                    f"{name} has columns that are not numeric: {checks.cut(', '.join(words))}; "
+                    f"drop or encode them first."
                 )
         elif not hasattr(leaf, "__array__") and hasattr(leaf, "__iter__") and kind not in _PLAIN:
             loader = " (a data loader)" if hasattr(leaf, "dataset") else ""

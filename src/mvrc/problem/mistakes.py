@@ -1,4 +1,4 @@
-"""Mistakes in a user's functions that their traces show, and that JAX computes on without a word.
+"""Mistakes in a user's functions that their traces show, and that JAX passes over silently.
 
 An argument that is not used, an index beyond the end (which JAX moves to the end), random numbers
 of NumPy (drawn once, when the function is traced, and the same ever after), a column for a vector.
@@ -71,7 +71,7 @@ def check_column(inner: Any, x: Any, sample: Any) -> None:
     if broadcasts(x) and not broadcasts(vector):
         warnings.warn(
             f"x has shape {x.shape}, a column, which inner broadcasts against arrays of one axis; "
-            f"give a vector, its .ravel(), unless that is meant.",
+            f"give a vector, its .ravel(), unless this is intended.",
             stacklevel=2,
         )
 

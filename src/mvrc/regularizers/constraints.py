@@ -118,7 +118,7 @@ class Simplex(Constraint):
 
     Args:
         radius: the sum.
-        upper: most of one coordinate; None when only the sum limits it.
+        upper: the largest value of a coordinate; None when only the sum limits it.
     """
 
     radius: ArrayLike = eqx.field(converter=number, default=1.0)

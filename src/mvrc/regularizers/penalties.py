@@ -115,7 +115,7 @@ class GroupL2(Regularizer):
         def holds(weight: np.ndarray) -> Any:
             return weight.shape in ((), (self.count,)) and np.all((weight >= 0) & (weight < np.inf))
 
-        allowed = f"a finite number of at least 0, or an array of {self.count} such (one a group)"
+        allowed = f"a finite number of at least 0, or an array of {self.count} such (one per group)"
         refuse_unless(self, "weight", holds, allowed)
 
     def check(self, x: Any) -> None:
@@ -180,7 +180,7 @@ def _partition(groups: Any) -> tuple[np.ndarray, int]:
         found = None
     if found is None:
         raise ValueError(
-            f"groups of GroupL2 must be a whole-number label per coordinate, or lists of "
+            f"groups of GroupL2 must be an integer label per coordinate, or lists of "
             f"coordinates that name each of 0, …, d − 1 once, not {checks.shown(groups)}."
         )
     return found

@@ -30,7 +30,7 @@ SPAM_COMPARABLE = (
 ACCELERATION = "MVRC provides significant practical acceleration"
 CONTROL = (
     "Control, not in the paper: MVRC with constant momentum is also faster than CIVR, VRSC-PG and "
-    "Katyusha at the step 1.8 η that it makes itself"
+    "Katyusha at MVRC's own step of 1.8 η"
 )
 
 Table = tuple[tuple[str, ...], ...]  # the first row has the heads

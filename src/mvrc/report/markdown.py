@@ -33,8 +33,8 @@ def markdown(columns: list[Column], claims: list[Claim]) -> str:
         "![Gradient mapping and function value gap of six methods, one column per experiment]"
         "(images/figure1.png)",
         "",
-        "*Medians and quartiles of ten seeds. The paper's n of the portfolios, 24,452 and 10,000, "
-        "exist here as simulations; the real files have fewer complete rows.*",
+        "*Medians and quartiles of ten seeds. The portfolios with the paper's n, 24,452 and "
+        "10,000, are simulated; the real files have fewer complete rows.*",
         "",
         f"| the paper says | {' | '.join(heads)} |",
         f"|---|{'---|' * len(columns)}",
@@ -49,14 +49,14 @@ def markdown(columns: list[Column], claims: list[Claim]) -> str:
     if control:
         lines += [
             "",
-            "At the paper's η, MVRC with constant momentum moves by λ = 1.8 η, and CIVR at that "
-            f"step does the same: last relative gaps of {control}.",
+            "At the paper's η, MVRC with constant momentum moves by λ = 1.8 η, and CIVR with that "
+            f"step ends alike: last relative gaps of {control}.",
         ]
     return "\n".join([*lines, *_best_steps(columns), ""])
 
 
 def _best_steps(columns: list[Column]) -> list[str]:
-    """Passes of each method at its best step, a column an experiment."""
+    """Passes of each method at its best step, a column per experiment."""
     tuned = {c.id: {row.label: row for row in best_steps(c)} for c in columns if c.tuned}
     if not tuned:
         return []

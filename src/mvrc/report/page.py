@@ -169,7 +169,7 @@ def _run(column: Column) -> str:
     outer = (
         f", outer batch {p['outer_batch_size']}" if column.parameters["outer_batch_size"] else ""
     )
-    best = "Φ* exact" if column.exact else "Φ* the lowest value met in any run"
+    best = "Φ* exact" if column.exact else "Φ* the lowest value found in any run"
     asc = ""
     if column.parameters["asc_pg"]:
         own = {name: html.escape(str(v)) for name, v in column.parameters["asc_pg"].items()}

@@ -145,7 +145,7 @@ def _message(
                    key=lambda r: r["objective"], default=first)  # fmt: skip
         return (
             f"{status.value} It happened after epoch {last['epoch']}; x is the best point "
-            f"recorded, of epoch {best['epoch']}. Try a step_size below "
+            f"recorded, at epoch {best['epoch']}. Try a step_size below "
             f"{setup.solver.step_size:.3g}."
         )
     part = recorder.part()

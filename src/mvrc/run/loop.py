@@ -76,8 +76,8 @@ class Run:
         self.setup = Setup(problem, x0, method, seeds, axis, output == "random", keep)
         if self.setup.solver.on_host and self.output == "random":
             raise ValueError(
-                "output is 'random', which is for methods with a theorem on it, and Auto goes "
-                "back from bad points; it may be 'last' or 'best', or name a method."
+                "output is 'random', which is for methods with a theorem about it, and Auto "
+                "rejects bad points; it may be 'last' or 'best', or choose a method."
             )
         self.stop = stop.limited(self.setup.solver.epochs, self.setup.solver.samples)
         check_step(self.setup.solver.step_size, self.setup.geometry.x.dtype)

@@ -38,39 +38,41 @@ def minimize(
 ) -> Result:
     """Minimise f(E g(x)) + r(x) from x0.
 
-    The run stops at whichever limit comes first, between two epochs. Ctrl-C ends it with what it
-    has. A run that diverges at its default step starts again at a quarter of it, a few times at
-    most; at a step of the user's it returns the best point it recorded.
+    The run stops at whichever limit comes first, between two epochs. After Ctrl-C it returns what
+    it has. A run that diverges at its default step starts again at a quarter of it, a few times at
+    most; at a step size that was given it returns the best point it recorded.
 
     Args:
         problem: the composition.
         x0: start, an array or pytree; its dtype is that of the iterates.
         method: a recipe such as `MVRC(step_size=1e-3)`, a name of `mvrc.METHODS`, or None for
             `Auto`, which chooses everything and stops by itself.
-        epochs: limit on epochs since the last start; when no limit at all is given 1000 of `Auto`,
-            100 of others.
+        epochs: limit on epochs since the last start; when no limit at all is given 1000 for `Auto`,
+            100 for others.
         samples: limit on evaluations of g (the column `inner_values`).
-        seconds: limit on the wall time after compilation: algorithm, measuring, callbacks and saves
-            (the column `wall_seconds`). One epoch is made whatever it takes; another is begun only
-            when the run would, at the pace so far, end less than 10 % beyond the limit.
+        seconds: limit on the wall-clock time after compilation: algorithm, measuring, callbacks and
+            saves (the column `wall_seconds`). One epoch is made however long it takes; another is
+            begun only if the run, at its pace so far, would then end less than 10 % beyond the
+            limit.
         tol: stop when the norm of the gradient mapping, at a recorded epoch, is at most this.
-        rtol: likewise, at most this share of its value at x0.
+        rtol: likewise, at most this fraction of its value at x0.
         seed: the source of all randomness of the run.
-        record_every: epochs between two rows of the history; first and last are always there.
+        record_every: epochs between two rows of the history; the first and the last are always
+            made.
         mapping_step: λ of the gradient mapping 𝒢_λ that is measured; the method's own step size
             by default. One number makes methods with different steps comparable.
         measure_samples: inner and outer samples that rows and result are measured on, at most: a
             fixed part spread over all, for problems where a full pass is expensive. All by
             default; `Auto` on finite sums knows exact rows without measuring and keeps them.
-        output: "last" iterate, "random" (z_ζ, uniform over all steps, as the theorems have it; with
+        output: "last" iterate, "random" (z_ζ, uniform over all steps, as in the theorems; with
             random restarts over those of the last run) or "best" (lowest recorded objective).
         callback: called with an `Info` after each recorded epoch; a true value stops the run.
         progress: show a progress bar (needs rich).
         checkpoint: folder in which the whole state is saved; a second call with the same
             arguments continues from it, bit for bit.
-        checkpoint_every: epochs between two saves; by default as many as a second holds.
-        resume: a result of such a run (or one that was saved and loaded), from which it goes on as
-            if it had not stopped; limits count from its beginning.
+        checkpoint_every: epochs between two saves; by default as many as are made in a second.
+        resume: a result of such a run (or one that was saved and loaded), from which the run
+            continues as if it had not stopped; limits count from its beginning.
     """
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,

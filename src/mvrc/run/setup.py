@@ -118,7 +118,7 @@ class Setup:
             *self.prepared.notes,
             f"The default step of {step / SHORTER**restarts:.3g} was too long: the run "
             f"started again {times}, and ended with {step:.3g}. "
-            f"Counts, seconds and history have the failed attempts, too.",
+            f"Counts, seconds and history include the failed attempts.",
         )
 
     def overflows(self) -> str:

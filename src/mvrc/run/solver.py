@@ -1,4 +1,4 @@
-"""A run step by step, for loops of one's own; `minimize` is these steps and a stopping rule."""
+"""A run step by step, for your own loops; `minimize` is these steps and a stopping rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mvrc.support import checks
 
 
 class StepInfo(NamedTuple):
-    """What a step tells besides the state."""
+    """What a step reports besides the state."""
 
     counts: Counts  # what it has evaluated
     finite: bool  # whether a number came out of it
@@ -38,7 +38,7 @@ class Solver:
         result = solver.result(state)
 
     The state is a pytree of arrays; the next one depends on it alone, so it can be kept, saved and
-    gone back to. (C-SAGA copies its table for that, which `minimize` does not.)
+    returned to. (C-SAGA copies its table for that, which `minimize` does not.)
 
     Args:
         problem: the composition.
@@ -99,7 +99,7 @@ class Solver:
             return row_of(self._recorder.rows((state,))[0], None)
 
     def result(self, state: State, rows: list[Row] | None = None) -> Result:
-        """What `minimize` would return of this state; `rows` are measured ones for its history."""
+        """What `minimize` would return for this state; `rows` are measured ones for its history."""
         setup = self._ready()
         made = [self._first, *(row for row in rows or [] if row["epoch"] > 0)]
         progress = Progress(state, [], [array_row(row) for row in made], (), 0.0)

@@ -55,13 +55,13 @@ class PackedSource(Source):
         return jax.tree_util.tree_leaves(self.data)[0].shape[0]
 
     def given(self) -> Any:
-        raise AssertionError("the source that was packed is asked")
+        raise AssertionError("ask the source that was packed")
 
     def fingerprint(self) -> tuple[str, Any]:
-        raise AssertionError("the source that was packed is asked")
+        raise AssertionError("ask the source that was packed")
 
     def thinned(self, rows: int) -> Source:
-        raise AssertionError("the source that was packed is asked")
+        raise AssertionError("ask the source that was packed")
 
     def spec(self) -> Any:
         each = jax.tree_util.tree_map

@@ -24,7 +24,7 @@ class KatyushaScheme(Scheme):
 
         zₖ₊₁ = prox_{αr}(zₖ − αv),   yₖ₊₁ = prox_{r/(3L)}(xₖ − v/(3L)),
 
-    and at the end of an epoch x̃ = Σ(1+θ)ʲyⱼ₊₁ / Σ(1+θ)ʲ. Two prox a step; 1/(3L) = η. The refresh
+    and at the end of an epoch x̃ = Σ(1+θ)ʲyⱼ₊₁ / Σ(1+θ)ʲ. Two prox per step; 1/(3L) = η. The refresh
     is at x̃, which is not where the first step queries.
 
     Args:

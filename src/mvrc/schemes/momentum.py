@@ -25,7 +25,7 @@ class MomentumScheme(Scheme):
         θₜ = min{ελₜ/‖x̃ₜ₊₁ − xₜ‖, ½}                   (MVRC-2)
     yₜ₊₁ = zₜ + (βₜ/λₜ)(xₜ₊₁ − xₜ),   y₀ = x₀.
 
-    One prox a step. Without ε, θ ≡ 1 as in the paper's experiments.
+    One prox per step. Without ε, θ ≡ 1 as in the paper's experiments.
 
     Args:
         step_size: η; βₜ and λₜ are the schedule's factors times η.

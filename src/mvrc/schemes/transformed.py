@@ -26,8 +26,8 @@ class OptaxScheme(PlainScheme):
 
     The optimiser sees x and v in x's own tree, so masks and rules for each layer hold. A prox after
     the update keeps x in a constraint set. With a penalty and an optimiser that scales coordinates
-    (Adam), the points where this stands still are not those of f∘g + r, as the prox does not know
-    the scaling: use the penalty of the optimiser (`optax.adamw`), or smooth it.
+    (Adam), the points where this stops are not the stationary points of f∘g + r, as the prox does
+    not know the scaling: use the penalty of the optimiser (`optax.adamw`), or smooth it.
 
     Args:
         optimizer: of Optax, such as `optax.adamw(1e-3)`.

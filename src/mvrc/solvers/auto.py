@@ -36,7 +36,7 @@ ONLINE = (
 
 @recipe
 class Auto(NamedRecipe):
-    """Chooses by itself, and goes back when a step was none. The default of `minimize`.
+    """Chooses its steps, and rejects those that make no progress. The default of `minimize`.
 
     With few unknowns (d ≤ 256) the curvature of F is measured, and every step is a proximal Newton
     step on one full pass, of a stream on a stage of fresh samples; with more, it is learnt from
@@ -66,7 +66,7 @@ class Auto(NamedRecipe):
     def resolve(self, problem: Composition, geometry: Geometry, start: Start) -> Method:
         method = self.prepare(problem, geometry, start).method
         if method is None:
-            raise TypeError("Auto makes steps of its own on this problem, which are no Method.")
+            raise TypeError("Auto makes steps of its own on this problem, which are not a Method.")
         return method
 
     def prepare(self, problem: Composition, geometry: Geometry, start: Start) -> Prepared:
@@ -74,7 +74,7 @@ class Auto(NamedRecipe):
         x0 = start.x if moved is None else moved
         notes = []
         if moved is not None:
-            notes.append("x0 is outside of the constraint set; the run starts at its projection.")
+            notes.append("x0 is outside the constraint set; the run starts at its projection.")
         kind, why, sample = self._kind(problem, geometry)
         notes.append(why)
         if not problem.finite or kind == "averaged":
@@ -99,8 +99,9 @@ class Auto(NamedRecipe):
         """Steps on samples that are drawn."""
         if isinstance(problem.regularizer, Composed):
             notes[-1] = (
-                "The regulariser is r(Ax), which has no prox in closed form, and small steps cannot"
-                " bear a numeric one: SPIDER with ADMM at its default step, which nothing guards."
+                "The regulariser is r(Ax), which has no prox in closed form, and a numeric one is "
+                "too expensive for small steps: SPIDER with ADMM at its default step, without a "
+                "safeguard."
             )
             method = SpiderADMM().resolve(problem, geometry, start)
             return Prepared(method, (*notes, *method.notes))
@@ -113,7 +114,7 @@ class Auto(NamedRecipe):
         else:
             notes.append(AVERAGED if problem.finite else ONLINE)
             if problem.finite:
-                notes.append("Where halving the steps no longer helps, secant steps go on.")
+                notes.append("Where halving the steps no longer helps, secant steps take over.")
             solver = AveragedSolver(problem, geometry, flat, start.seed, tuple(notes))
         return Prepared(None, tuple(notes), Counts(), 0.0, moved, solver)
 
@@ -186,5 +187,5 @@ def _feasible(problem: Composition, geometry: Geometry, x: Any) -> Any:
         if np.isfinite(penalty.value(flat)):
             return geometry.x.unflatten(flat.astype(geometry.x.dtype))
     raise ValueError(
-        "x0 is outside of the constraint set and no projection to it was found; give an x0 inside."
+        "x0 is outside the constraint set and no projection onto it was found; give an x0 inside."
     )

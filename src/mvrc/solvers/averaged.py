@@ -69,7 +69,7 @@ class AveragedSolver(CoreSolver):
     The step size is found in a race of short runs. Φ is evaluated at the average after several
     passes: three checks in a row without a fall, or a rise above half of what was gained, lead back
     to the best point with half the step and twice the batch. After three halvings without a fall
-    secant steps on full passes go on; only these may say CONVERGED.
+    secant steps on full passes take over; only these may say CONVERGED.
 
     Of a stream the steps are `OnlineAdamScheme`'s, race and checks are on some fresh samples, the
     same for both, only a rise leads back, and nothing takes over.

@@ -72,10 +72,10 @@ def explained(code: int, state: FullPassState, rounding: float) -> End:
         predicted = f"the model predicts a further decrease of {max(left, 0.0) + 0.0:.2g}"
     sentences = {
         CONVERGED: f"With curvature measured at this point {predicted}.",
-        PLATEAU: "Along an unknown there is neither slope nor curvature any more: Φ is flat "
-        "there, and lower elsewhere if at all (or a kink hides its slope, as |t| does at 0).",
+        PLATEAU: "Along one unknown Φ has neither slope nor curvature any more: it is flat there, "
+        "and lower values, if any, are elsewhere (or a kink hides the slope, as |t| does at 0).",
         PRECISION: f"Steps change Φ by less than its rounding, about {rounding:.2g}.",
-        STALLED: f"Steps bring next to nothing although {predicted}: f or g may have a kink "
+        STALLED: f"Steps gain almost nothing although {predicted}: f or g may have a kink "
         f"here (max, |·|, a comparison), or a wrong derivative (problem.check(x) compares). "
         f"Smooth the kink, for example max(t, 0) as (t + √(t² + δ²))/2.",
         UNBOUNDED: f"It falls along x + t·({way}).",

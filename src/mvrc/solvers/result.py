@@ -40,14 +40,14 @@ class Status(enum.Enum):
 
 
 class History:
-    """One row a measurement; columns are NumPy arrays: `history["objective"]`.
+    """One row per measurement; columns are NumPy arrays: `history["objective"]`.
 
     `inner_values`, `inner_jacobians`, `outer_gradients` and `prox` count evaluations since the
     start, `seconds` the time of the algorithm alone, `wall_seconds` that with measuring, callbacks
-    and saves before the row; neither has compilation. `objective` and `gradient_mapping` are
+    and saves before the row; neither includes compilation. `objective` and `gradient_mapping` are
     measured on `measured_samples` inner samples. `decision` is what `Auto` decided at that epoch's
-    refresh, and `step_size` the length it then gave its steps (of a Newton step: the share that its
-    damping leaves); of other methods "" and η.
+    refresh, and `step_size` the length it then gave its steps (of a Newton step: the fraction that
+    its damping leaves); for other methods "" and η.
     """
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
@@ -90,14 +90,14 @@ class Result:
     """The end of a run.
 
     Attributes:
-        x: the solution, in the structure and dtype of x0, as NumPy arrays.
+        x: the solution, with the structure and dtype of x0, as NumPy arrays.
         objective: Φ(x), exact (of a stream: on its evaluation batch) unless `measure_samples` was
             given: then on that part, as the rows are; `problem.objective(x)` is exact.
         gradient_mapping: ‖𝒢_λ(x)‖ at λ = step size, likewise.
         status: why the run ended.
         message: the same in a sentence, with numbers.
         history: all measurements.
-        counts: evaluations in all.
+        counts: evaluations in total.
         seconds: time of the algorithm alone.
         wall_seconds: the same with measuring, callbacks and saves; no compilation.
         step_size: the η that was used.
@@ -129,7 +129,7 @@ class Result:
         return int(np.max(self.state.core.epoch))
 
     def explain(self) -> str:
-        """What was chosen and why, what happened, and how the run ended, a sentence a line."""
+        """What was chosen and why, what happened, and how the run ended, one sentence per line."""
         return "\n".join([*self.notes, *_happened(self.history), self.message])
 
     @checks.explain_keywords

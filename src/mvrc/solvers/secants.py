@@ -68,7 +68,7 @@ class SecantSolver(FullPassSolver):
         D = self.metric(state.squares)
         lengths = float(np.linalg.norm(D * s)) * float(np.linalg.norm(y / D))
         if not float(s @ y) > CURVED * lengths:
-            # Φ falls as foreseen, and nothing bends it upwards: longer steps.
+            # Φ falls as predicted, without upward curvature: longer steps.
             straight = accepted and ratio >= self.region.good
             return model._replace(sigma=model.sigma / 10 if straight else model.sigma)
         return model._replace(

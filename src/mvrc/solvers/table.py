@@ -16,7 +16,7 @@ from mvrc.support import checks
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """A method in words; print it."""
+    """The description of a method; print it."""
 
     name: str
     recipe: str  # its class
@@ -53,7 +53,7 @@ def describe(name: str) -> Description:
 
 def markdown_table() -> str:
     """All methods, one row each, for docs/methods.md."""
-    heads = ("method", "name", "problems", "regulariser", "evaluations of g an epoch",
+    heads = ("method", "name", "problems", "regulariser", "evaluations of g per epoch",
              "numbers kept", "complexity")  # fmt: skip
     rows = [heads, ("---",) * len(heads)]
     for name, recipe in METHODS.items():

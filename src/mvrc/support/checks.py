@@ -67,7 +67,7 @@ def integer(name: str, value: Any, least: int = 1) -> int:
     """An integer not below `least`."""
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {shown(value)}.")
+        raise ValueError(f"{name} must be an integer of at least {least}, not {shown(value)}.")
     return int(number)
 
 
@@ -154,7 +154,7 @@ def explain_keywords(function: F) -> F:
     """Turn a wrong call into a sentence that names the nearest argument and lists them all.
 
     Such a function checks its arguments itself, so runtime type checkers are asked to let it be:
-    its annotations are for readers and editors, and a wrong type still meets our own sentence.
+    its annotations are for readers and editors, and a wrong type gets the library's own sentence.
     """
     typing.no_type_check(function)
     signature = inspect.signature(function)

@@ -77,7 +77,7 @@ def strongly(leaf: Any) -> Any:
         return leaf
     found = leaf()
     if found is None:
-        raise ReferenceError("a problem was partition, and is gone before it was joined again.")
+        raise ReferenceError("a problem was split, and deleted before it was joined again.")
     return found
 
 

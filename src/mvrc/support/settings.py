@@ -112,6 +112,6 @@ def _device(leaves: Iterable[Any]) -> Any:
         names = ", ".join(sorted(str(device) for device in chosen))
         raise ValueError(
             f"the problem's arrays are on {len(chosen)} devices ({names}), and a run computes on "
-            f"one; put all of them there, as by jax.device_put(data, jax.devices()[0])."
+            f"one; put all of them on it, as by jax.device_put(data, jax.devices()[0])."
         )
     return next(iter(chosen or arrays[0].devices()))

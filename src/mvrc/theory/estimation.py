@@ -34,7 +34,7 @@ def estimate_constants(
 ) -> Constants:
     """Lipschitz and variance constants over the ball of `radius` around x, from samples.
 
-    Each is the largest value seen at random points and pairs in the ball: an estimate from below,
+    Each is the largest value found at random points and pairs in the ball: an estimate from below,
     which grows with `samples`. Multiply by a margin before trusting a guarantee to it.
 
     l_g = max ‖gᵢ'‖ (spectral), L_g = max ‖gᵢ'(x) − gᵢ'(x')‖_F/‖x − x'‖ (Frobenius: the variance of
@@ -45,7 +45,7 @@ def estimate_constants(
         problem: the composition.
         x: centre of the ball.
         radius: its radius.
-        samples: inner and outer samples looked at.
+        samples: inner and outer samples evaluated.
         seed: of the random points and samples.
     """
     if not isinstance(problem, Composition):

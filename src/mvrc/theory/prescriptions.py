@@ -6,11 +6,11 @@ Where a statement and its proof disagree, the proof is followed:
   λₜ ≤ (1+αₜ₊₁)β satisfies both.
 * Theorems 3, 4: to have Cv/(Tβ) ≤ ½ the proof takes T = ⌈Cv/(2β)⌉, which makes it 2, and nothing
   contracts; T = ⌈2Cv/β⌉ does. On E¹, v ε⁻² log(1/ε) is for E F − F* = O(ε²) and the table's
-  v ε⁻¹ log(1/ε) for O(ε): one statement, with √ε in place of ε.
-* Restarts go on from x_T, over which the proof telescopes, not from x_{T−1}. For M = T = O(1/ε)
+  v ε⁻¹ log(1/ε) for O(ε): the same statement, with √ε in place of ε.
+* Restarts continue from x_T, over which the proof telescopes, not from x_{T−1}. For M = T = O(1/ε)
   and √n > 1/ε the full passes alone cost n/ε > n + √n ε⁻²; runs of whole epochs avoid that.
-* Theorem 7: the 23 ε of its proof is that of E², Σ² keeps 38(5C₁+4C₂+2) ε; its middle line has
-  1/T for 1/(MT).
+* Theorem 7: the 23 ε of its proof is that of E², Σ² keeps 38(5C₁+4C₂+2) ε; its middle line has 1/T
+in place of 1/(MT).
 * Σ|Aₜ|: ⌊(T−1)/τ⌋ forgets the first refresh; of t = 0, …, T−1, ⌈T/τ⌉ are multiples of τ.
 * Theorem 6 on Σ²: its variance lemma ends at ε²/16, so 4β would do; β here is the paper's.
 """
@@ -40,8 +40,9 @@ class Parameters:
     """What a theorem prescribes for a problem, and what it then guarantees.
 
     `samples` is the paper's count over all runs: Σ|Aₜ| for one level, which is the number for g
-    and again for g'; Σ(|Aₜ| + |A'ₜ| + |Bₜ|) for two. `evaluations` counts alike what is really
-    evaluated: a small step looks at two points, so an epoch costs refresh + 2·batch·(period − 1).
+    and again for g'; Σ(|Aₜ| + |A'ₜ| + |Bₜ|) for two. `evaluations` counts in the same way what is
+    actually evaluated: a small step evaluates two points, so an epoch costs refresh +
+    2·batch·(period − 1).
     """
 
     theorem: int  # 1 to 7

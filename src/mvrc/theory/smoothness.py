@@ -30,7 +30,7 @@ def default_step_size(problem: Composition, x: Any) -> float:
 
     Curvature is looked for at x, at three random points within max(1, ‖x‖) of it, and along
     `_PATH` proximal gradient steps of length 1/L from x, L being the largest so far; every step
-    sees other samples where they are many. A function that bends much more elsewhere can still
+    sees other samples where there are many. A function with much more curvature elsewhere can
     defeat it; the run then starts again at a quarter of it.
     """
     with problem.precision(x):

@@ -240,7 +240,7 @@ def notes(c: Constants, case: Case) -> list[str]:
     if problem == "E¹" and c.sigma_df:
         notes.append("sigma_df is not used: f is one function.")
     if problem == "Σ¹" and case.epsilon and not case.gap and v is None:
-        notes.append("epsilon is not used: without gap it sets nothing on Σ¹.")
+        notes.append("epsilon is not used: without gap it has no effect on Σ¹.")
     return notes
 
 

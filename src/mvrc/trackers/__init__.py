@@ -1,4 +1,4 @@
-"""Estimates of ∇F in a training loop of one's own, on batches of one's own."""
+"""Estimates of ∇F in your own training loop, on your own batches."""
 
 from mvrc.trackers.tracker import Tracker as Tracker
 from mvrc.trackers.tracker import tracker as tracker

@@ -44,10 +44,10 @@ def tracker(
         state = tracker.init(x, batch)
         gradient, state = tracker.update(state, x, batch)   # in a loop, under jit
 
-    The naive gradient of a batch, g'_A(x)ᵀ∇f(g_A(x)), is biased where f is curved: with batches of
+    The naive gradient of a batch, g'_A(x)ᵀ∇f(g_A(x)), is biased unless f is affine: with batches of
     16 it does not find the minimum. Functions are those of `Composition`, for one sample; `outer`
-    may take a second argument, a sample of a mean outside, and batches are then pairs
-    `(inner, outer)`.
+    may take a second argument, a sample of a mean outside, and batches are then pairs `(inner,
+    outer)`.
 
     Args:
         inner: `g(x, sample)`, an array or pytree.
@@ -82,8 +82,8 @@ def tracker(
         raise TypeError(f"estimator must be one of {NAMES} or an Estimator, not {estimator!r}.")
     if own.keeps_table:
         raise ValueError(
-            f"estimator {type(own).__name__} keeps a row for every sample, and batches of a loop "
-            f"have no numbers; it may be one of {NAMES}."
+            f"estimator {type(own).__name__} keeps a row for every sample, and a loop's batches "
+            f"do not number theirs; it may be one of {NAMES}."
         )
     return Tracker(inner, outer, own, _arguments(outer) > 1, micro_batch, axis_name)
 

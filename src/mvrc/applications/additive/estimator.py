@@ -34,19 +34,20 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
 
     Args:
         form: "spline" or "paper".
-        penalty: spline: the share of the smallest λ that gives all zero, 0.1 by default, so it
-            needs no units; paper: its λ, 1.0 by default.
+        penalty: spline: the fraction of the smallest λ that makes every h_j zero, 0.1 by default,
+            so it needs no units; paper: its λ, 1.0 by default.
         l1: paper: μ, the weight of ‖θ‖₁, 0.001 by default; not used by splines.
         n_knots: spline: knots of each h_j, at quantiles of the feature, both ends counted.
         degree: spline: degree of the pieces.
         method: recipe or name of `mvrc.METHODS`; None for `mvrc.Auto`.
-        tol: the gradient mapping's share of its value at the start at which the fit ends.
+        tol: the fit ends when the gradient mapping is at most this fraction of its value at the
+            start.
         max_epochs: limit on epochs; a fit that needs more warns.
         random_state: seed or RandomState, for the samples that `method` draws.
         verbose: show a progress bar.
 
     Attributes:
-        coef_: paper: θ in the units of X and y, one number a feature. Spline: a column for each
+        coef_: paper: θ in the units of X and y, one number per feature. Spline: a column for each
             feature with the coefficients of its orthonormal basis; its norm is √(mean h_j²).
         intercept_: mean of y; 0 in the paper's form.
         selected_features_: indices of the features whose h_j is not zero.
@@ -55,8 +56,8 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
     A column that does not vary is never selected by splines; in the paper's form it is the
-    intercept that the model lacks. Splines keep their end values outside of the range of the
-    training data.
+    intercept that the model lacks. Splines keep their end values outside the range of the training
+    data.
     """
 
     @checks.explain_keywords
@@ -178,7 +179,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         return grid, self._part(j, grid)
 
     def plot(self, ax: Any = None) -> Any:
-        """The functions of all selected features, a panel each; needs matplotlib.
+        """The functions of all selected features, one panel each; needs matplotlib.
 
         Args:
             ax: one matplotlib axis for each selected feature; made when missing.
@@ -222,7 +223,7 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
         if not whole or not 0 <= feature < self.n_features_in_:
             by_name = f" or one of the names {checks.cut(', '.join(names))}" if names else ""
             raise ValueError(
-                f"feature must be a whole number from 0 to {self.n_features_in_ - 1}{by_name}, "
+                f"feature must be an integer from 0 to {self.n_features_in_ - 1}{by_name}, "
                 f"not {checks.shown(feature)}."
             )
         return int(feature)

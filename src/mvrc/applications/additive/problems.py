@@ -40,7 +40,7 @@ def sparse_additive(X: Any, y: Any, penalty: float = 1.0, l1: float = 0.001) -> 
 
     Args:
         X: features, n rows.
-        y: what is to be predicted, n numbers; not negative, if |…| is to meet them.
+        y: what is to be predicted, n numbers; not negative, if |…| is to match them.
         penalty: λ, the weight of the d terms f_k.
         l1: μ, the weight of ‖θ‖₁.
     """

@@ -41,28 +41,29 @@ class LinearValueFunction(Minimizer):
       successor, and its reward is not used unless it is terminal.
 
     In the last two, equal rows of X are one state, whose expectation is the mean over its rows; the
-    states count by their visits. A state that is left once has one sample for its expectation, and
-    the plain residual, a square, then counts the variance of that sample as an error (double
+    states count by their visits. A state that is visited once has one sample for its expectation,
+    and the plain residual, a square, then counts the variance of that sample as an error (double
     sampling): it prefers values that vary little. The projected residual squares means over all
     transitions only. Without r(w) its minimum is LSTD's (`mvrc.applications.bellman.lstd`,
     `lstd_transitions`); where features are linearly dependent it is that of least norm in columns
     of equal size.
 
-    A trajectory is known by the order of its rows alone. A splitter that shuffles or leaves out
+    A trajectory is defined by the order of its rows alone. A splitter that shuffles or leaves out
     rows in the middle (`train_test_split`, `KFold`) makes transitions that never happened where it
-    joins the rest: split by `TimeSeriesSplit`, or give `next_features`, with which any will do.
+    joins the rest: split by `TimeSeriesSplit`, or give `next_features`, with which any splitter
+    will do.
 
     Args:
         gamma: discount γ, from 0 to below 1.
         regularizer: r(w), such as `mvrc.L1(0.01)`; none by default.
         method: a recipe or its name; None is `mvrc.Auto`.
-        tol: the run ends when the gradient mapping is at most this share of its value at w = 0.
+        tol: the run ends when the gradient mapping is at most this fraction of its value at w = 0.
         max_epochs: limit on epochs.
         random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.
-        residual: "plain", "projected" or "auto", which is the projected one for transitions that
-            leave their states fewer than 20 times on average, unless nothing follows them (γ = 0,
-            or all are terminal), and else the plain one.
+        residual: "plain", "projected" or "auto", which is the projected one for transitions with
+            fewer than 20 per state on average, unless no value follows them (γ = 0, or all are
+            terminal), and otherwise the plain one.
 
     Attributes:
         coef_: w.
@@ -106,8 +107,8 @@ class LinearValueFunction(Minimizer):
         Args:
             X: features, rows are states.
             y: rewards of the rows; with `transition` expected rewards (S) or R (S × S).
-            next_features: features of the next states, in the shape of X and, if they have names,
-                with the same.
+            next_features: features of the next states, with the shape of X and, if X has names, the
+                same ones.
             terminal: booleans, True where the value after the row is 0; not with `transition`,
                 where such states lead to themselves with reward 0.
             transition: P, S × S.
@@ -145,8 +146,8 @@ class LinearValueFunction(Minimizer):
         if self.kind_ is not None and next_features is None and transition is None:
             given = "transition" if self.kind_ is Chain else "next_features"
             raise ValueError(
-                f"score was given no {given}, which fit was given; without it the rows would be "
-                f"taken as a trajectory (in a search, ask for it by set_score_request)."
+                f"score was not given {given}, but fit was; without it the rows would be taken "
+                f"as a trajectory (in a search, ask for it by set_score_request)."
             )
         data = self._read(X, y, next_features, terminal, transition, reset=False)
         change, rewards = data.mean_change(inputs.discount(self.gamma))
@@ -170,7 +171,7 @@ class LinearValueFunction(Minimizer):
         if data.biased(gamma):
             return "projected", (
                 f"The projected Bellman residual is minimised: {data.seen()}, and with fewer than "
-                f"{SUCCESSORS} for each the plain one would count the variance of the next value "
+                f"{SUCCESSORS} per state the plain one would count the variance of the next value "
                 f"as an error.",
             )
         return "plain", (f"The plain Bellman residual is minimised: {data.seen()}.",)

@@ -48,7 +48,7 @@ def transition_table(env: Any) -> DecisionTable:
 
     Args:
         env: the environment, or its name for `gymnasium.make`; a name without a version, such as
-            "Taxi", is the newest that is installed.
+            "Taxi", means the newest that is installed.
     """
     env = _made(env)
     outcomes = getattr(env.unwrapped, "P", None)
@@ -95,7 +95,7 @@ def policy_chain(table: DecisionTable, policy: Any) -> tuple[np.ndarray, np.ndar
     chances = given.shape == (states, actions) and given.dtype.kind == "f"
     if not chances or given.min() < 0 or not np.allclose(given.sum(axis=1), 1):
         raise ValueError(
-            f"policy must be {states} whole numbers, or {states} × {actions} probabilities with "
+            f"policy must be {states} integers, or {states} × {actions} probabilities with "
             f"rows that sum to one, not {checks.shown(policy)}."
         )
     transition = np.einsum("sa,sat->st", given, table.transition)
@@ -121,7 +121,7 @@ def policy_iteration(
         env: an environment, its name, or a `DecisionTable`.
         gamma: discount γ, from 0 to below 1.
         features: Φ, S × d; None is one-hot, for which the values are exact. With features that
-            cannot hold the values the iteration may go round in circles.
+            cannot represent the values the iteration may cycle.
         evaluator: a `LinearValueFunction` with other settings; its gamma must be the same. None is
             one with up to 10,000 epochs.
         max_rounds: limit on evaluations.
@@ -139,7 +139,7 @@ def policy_iteration(
         evaluator = LinearValueFunction(gamma=gamma, max_epochs=_EPOCHS)
     evaluator = clone(evaluator)
     if evaluator.gamma != gamma:
-        raise ValueError(f"evaluator has gamma={evaluator.gamma}, not that given here, {gamma}.")
+        raise ValueError(f"evaluator has gamma={evaluator.gamma}, but gamma here is {gamma}.")
     fine = evaluator.tol
     if features is None:
         evaluator.set_params(tol=max(fine, _COARSE))
@@ -158,16 +158,16 @@ def policy_iteration(
         if not better.any() and evaluator.tol == fine:
             if uncertain := bool(margin > _KNOWN * size):
                 _warn(
-                    f"its values of up to {size:.3g} are known to {margin / 2:.2g} only, which may "
-                    f"hide better actions; give an evaluator with a smaller tol than {fine:g} or "
-                    f"more epochs than {evaluator.max_epochs}"
+                    f"its values, up to {size:.3g}, are accurate to {margin / 2:.2g} only, which "
+                    f"may hide better actions; give an evaluator with a smaller tol than {fine:g} "
+                    f"or more epochs than {evaluator.max_epochs}"
                 )
             return Solution(policy, values, rounds, not uncertain)
         if not better.any():
             evaluator.set_params(tol=fine)
         elif rounds < max_rounds:  # else the values would be of another policy
             policy = np.where(better, returns.argmax(axis=1), policy)
-    _warn(f"it made max_rounds={max_rounds} rounds, and the policy may still become better")
+    _warn(f"it made max_rounds={max_rounds} rounds, and the policy may improve further")
     return Solution(policy, values, max_rounds, False)
 
 
@@ -175,7 +175,7 @@ def _warn(reason: str) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     # Past this function, policy_iteration and its wrapper, to the caller.
-    warnings.warn(f"policy_iteration is not done: {reason}.", ConvergenceWarning, stacklevel=4)
+    warnings.warn(f"policy_iteration did not finish: {reason}.", ConvergenceWarning, stacklevel=4)
 
 
 def _made(env: Any) -> Any:

@@ -108,11 +108,11 @@ def flags(name: str, values: Any, rows: int, owner: str) -> np.ndarray:
 
 
 def state_numbers(name: str, values: Any, states: int) -> np.ndarray:
-    """Rows of the feature table, as whole numbers."""
+    """Rows of the feature table, as integers."""
     given = np.asarray(values)
     if given.ndim != 1 or given.dtype.kind not in "iu" or given.size == 0:
         raise ValueError(
-            f"{name} must be a list of whole numbers, rows of features, not {checks.shown(values)}."
+            f"{name} must be a list of integers, rows of features, not {checks.shown(values)}."
         )
     if given.min() < 0 or given.max() >= states:
         raise ValueError(
@@ -130,7 +130,7 @@ def pick(name: str, value: Any) -> bool:
 
 
 def numbers(name: str, values: Any) -> np.ndarray:
-    """An array of finite floating-point numbers; whole numbers become float64."""
+    """An array of finite floating-point numbers; integers become float64."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{name} is a sparse matrix; give it as an array, by .toarray().")
     try:

@@ -45,8 +45,8 @@ class Transitions(NamedTuple):
     def seen(self) -> str:
         """How often states were left, as part of a sentence."""
         n, states = len(self.slots), len(self.features)
-        each = f"{n / states:.3g} for each on average"
-        return f"the {n:,} transitions leave {states:,} different states ({each})"
+        each = f"{n / states:.3g} per state on average"
+        return f"the {n:,} transitions start from {states:,} different states ({each})"
 
 
 class Chain(NamedTuple):

@@ -79,11 +79,11 @@ def bellman_transitions(
 ) -> Composition:
     """The same from n observed transitions s → s' with reward r (Σ¹).
 
-    g_k(w) = Φw − (n/n_s) e_s (r + γφ(s')ᵀw) for transition k from state s, which was left n_s
-    times: the mean over k is the residual y of the visited states. f(y) = Σ_s ω_s y_s².
-    Where no state is left twice, targets need no mean, and g_k is the squared residual itself.
-    With few successors for each state and random steps its minimum is biased, as the variance of
-    the targets counts too, and a warning says so: see `bellman_projected`.
+    g_k(w) = Φw − (n/n_s) e_s (r + γφ(s')ᵀw) for transition k from state s, which was visited n_s
+    times: the mean over k is the residual y of the visited states. f(y) = Σ_s ω_s y_s². Where no
+    state is visited twice, targets need no mean, and g_k is the squared residual itself. With few
+    successors per state and random steps its minimum is biased, as the variance of the targets
+    counts too, and a warning says so: see `bellman_projected`.
 
     A pass costs n times the number of visited states.
 
@@ -117,7 +117,7 @@ def observed(
     if data.biased(gamma):
         warnings.warn(
             f"The plain Bellman residual is biased where steps are random: {data.seen()}, and with "
-            f"fewer than {SUCCESSORS} for each the variance of the next value counts as an error; "
+            f"fewer than {SUCCESSORS} per state the variance of the next value counts as an error; "
             f"the projected residual has no such bias (residual='projected' of "
             f"LinearValueFunction, or bellman_projected).",
             stacklevel=4,
@@ -156,15 +156,15 @@ def bellman_projected(
     """½ bᵀC⁺b with b = E[φ((φ − γφ')ᵀw − r)] and C = E[φφᵀ], of n observed transitions (Σ¹).
 
     This is half the mean square of the Bellman residual projected on the features. Nothing random
-    is squared, so one successor for each state is enough, and without a regularizer its minimum
+    is squared, so one successor per state is enough, and without a regularizer its minimum
     is LSTD's w (`lstd_transitions`), at the value 0. With features that are whitened once,
     ψ = Wᵀφ for which E[ψψᵀ] = I,
 
         g_k(w) = ψ_k ((φ_k − γφ'_k)ᵀw − r_k),   f(y) = ½‖y‖².
 
     y has the length of the features' rank: linearly dependent features are no obstacle, but leave
-    w open to the regularizer. With no more transitions than features the projection takes nothing
-    away, and the bias of one successor is back.
+    w open to the regularizer. With no more transitions than features the projection removes
+    nothing, and the bias of one successor is back.
 
     Sutton et al., Fast Gradient-Descent Methods for Temporal-Difference Learning with Linear
     Function Approximation, 2009.

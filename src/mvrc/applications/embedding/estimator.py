@@ -18,7 +18,7 @@ INITS = ("pca", "random")
 
 
 class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Minimizer):
-    """Place points in a few dimensions such that each keeps its neighbours (Hinton & Roweis, 2002).
+    """Place points in a few dimensions so that each keeps its neighbours (Hinton & Roweis, 2002).
 
     Minimises Φ(x) = −(1/n²) Σₖ Σᵢ p_{i|k} log q_{i|k} with Gaussian similarities, see
     `mvrc.applications.neighbor_embedding`.
@@ -32,7 +32,7 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         outer: "points" or "pairs", the terms of the outer sum.
         method: a recipe, a name of `mvrc.METHODS`, or None for `mvrc.Auto`. A batch has few
             points near any given one, so stochastic methods need small steps here.
-        tol: the fit ends when the gradient is down to this share of its start.
+        tol: the fit ends when the gradient is at most this fraction of its value at the start.
         max_epochs: limit on epochs, one pass each for the default method.
         random_state: a seed or a `np.random.RandomState`.
         verbose: show a progress bar.

@@ -37,8 +37,8 @@ def neighbor_embedding(
     g(x, j) = (x, [exp(log s(xⱼ, xₖ) − cₖ) for k ≠ j, 0 for k = j], c),
     f_{i,k}(y) = p_{i|k} (log y²ₖ + y³ₖ + log n − log s(y¹ᵢ, y¹ₖ)) − p_{i|k} log n.
 
-    With more than 512 points the maximum is over k's eight nearest in the data only, as a step on
-    a small batch must not look at all pairs, and a term is cut at e^560 (in float32 e^70). So Φ is
+    With more than 512 points the maximum is over k's eight nearest in the data only, as a step on a
+    small batch must not visit all pairs, and a term is cut at e^560 (in float32 e^70). So Φ is
     exact as long as no point is more similar to k than k's eight nearest data points all are by
     that factor, which holds wherever these are near k in x too, as in an embedding that has
     converged. Elsewhere, such as for random points far apart, Φ is too low, but finite.

@@ -73,8 +73,8 @@ class _Portfolio(Minimizer, abc.ABC):
     def score(self, X: Any, y: Any = None) -> float:
         """Mean return minus risk_aversion times the risk on the days of X; larger is better.
 
-        Scores of different risk_aversion are not on one scale: to choose it by a search, give a
-        scorer of your own, such as mean over standard deviation of `predict`.
+        Scores with different risk_aversion are not comparable: to choose it by a search, give your
+        own scorer, such as mean over standard deviation of `predict`.
         """
         earned = self.predict(X)
         return float(earned.mean() - self.risk_aversion * self._risk(earned))
@@ -110,7 +110,8 @@ class MeanVariancePortfolio(_Portfolio):
         constraint: None, "simplex" (no short sales, weights sum to 1), `mvrc.Simplex(upper=0.2)`,
             `mvrc.Box(-0.5, 0.5)` or `mvrc.NonNegative()`; other sets, such as balls, with l1=0.
         method: a recipe, a name of `mvrc.METHODS`, or None for `mvrc.Auto`.
-        tol: the fit ends when the gradient mapping is down to this share of its start.
+        tol: the fit ends when the gradient mapping is at most this fraction of its value at the
+            start.
         max_epochs: limit on epochs; reaching it gives a ConvergenceWarning.
         random_state: seed or RandomState, as everywhere in scikit-learn.
         verbose: show a progress bar.
@@ -157,8 +158,8 @@ class MeanSemideviationPortfolio(_Portfolio):
     Args:
         risk_aversion: κ.
         order: 1 or 2, of the semideviation.
-        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In
-            a set that has 0, such as a box, all weights 0 is the optimum from some κ on.
+        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In a
+            set that contains 0, such as a box, zero weights are optimal from some κ on.
         smoothing: see `mvrc.applications.mean_semideviation`.
         method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
     """
@@ -202,8 +203,8 @@ class MeanCVaRPortfolio(_Portfolio):
     Args:
         risk_aversion: κ.
         beta: β.
-        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In
-            a set that has 0, such as a box, all weights 0 is the optimum from some κ on.
+        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In a
+            set that contains 0, such as a box, zero weights are optimal from some κ on.
         smoothing: see `mvrc.applications.mean_cvar`.
         method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
 

@@ -29,8 +29,8 @@ def mean_variance(
     g(x, r) = (rᵀx, (rᵀx)²) and f(y) = −y₁ + κ(y₂ − y₁²).
 
     Args:
-        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`. In percent, as
-            the paper's numbers suppose; as fractions the penalty outweighs any return and x = 0.
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`. In percent, as the
+            paper's numbers assume; with fractions the penalty outweighs any return and x = 0.
         risk_aversion: κ.
         l1: μ. On a simplex ‖x‖₁ is constant: any μ gives the same x, and the term is left out.
         constraint: a set for x: `Simplex()` or `Simplex(upper=0.2)`, `Box(-0.1, 0.2)` or
@@ -58,7 +58,7 @@ def mean_semideviation(
     g(x, r) = (rᵀx, ((r̄ − r)ᵀx)₊ᵖ) with the exact mean r̄, and f(y) = −y₁ + κ y₂^(1/p).
 
     The risk is proportional to the size of x, so x needs a set that fixes its size, as a simplex
-    does: in a box or a ball that has 0, x = 0 is the optimum from some κ on.
+    does: in a box or a ball that contains 0, x = 0 is the optimum from some κ on.
 
     Args:
         returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`.
@@ -97,8 +97,8 @@ def mean_cvar(
     After Rockafellar and Uryasev, over x and a threshold t together:
     g((x, t), r) = (rᵀx, t + (−rᵀx − t)₊/(1 − β)) and f(y) = −y₁ + κ y₂. The unknown is the
     dictionary {"weights": x, "threshold": t}. (u)₊ is smoothed to (u + μ/2)²/(2μ) on |u| ≤ μ/2,
-    which is too large by μ/8 at most. In a box or a ball that has 0, x = 0 is the optimum from some
-    κ on; a simplex fixes the size of x.
+    which is too large by μ/8 at most. In a box or a ball that contains 0, x = 0 is the optimum from
+    some κ on; a simplex fixes the size of x.
 
     Args:
         returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`.

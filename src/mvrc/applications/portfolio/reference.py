@@ -1,4 +1,4 @@
-"""The exact mean–variance optimum, from the covariance: what stochastic runs are measured by."""
+"""The exact mean–variance optimum, from the covariance: the reference for stochastic runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Averaged small steps for many unknowns and samples; secant steps from where noise stops them."""
+"""Averaged small steps for many unknowns and samples; secant steps from where noise stops them.
+
+Longer than other files: the race, the checks and the hand-over are one course, read together.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from mvrc.solvers.solver import CoreSolver, End, Info
 from mvrc.support import cache
 from mvrc.support.partition import Signature, Static, combine, partition, signature
 
-# Chosen on ten problems with networks (PROTOTYPES of part 6), apart from those of the benchmarks.
+# Chosen on ten problems with networks, apart from those of the benchmarks.
 FORGET = 0.1  # weight of a batch in the average of g
 BATCH, MOST = 256, 2048  # samples of a step, at first and at most
 ENOUGH = 256  # samples of a batch from which on long estimates are cut

@@ -15,6 +15,11 @@ from mvrc.schemes.assessing import DECISIONS
 from mvrc.solvers.result import History, Result, Status
 from mvrc.solvers.solver import End
 
+OUTSIDE = (
+    "The last point is outside of the constraint set, where the objective is infinite; more epochs "
+    "bring it closer, and of r(Ax) SpiderADMM is inside in the limit only."
+)
+
 
 class Wanted(NamedTuple):
     """What of a run the user wants to have."""
@@ -127,6 +132,8 @@ def _message(
     part = recorder.part()
     measured = "" if part is None else f", both measured on {part[0]:,} of {part[1]:,} samples"
     why = f" {word.sentence}" if word is not None and word.status is status else ""
+    if np.isposinf(last["objective"]):
+        why += " " + OUTSIDE
     return (
         f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
         f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "

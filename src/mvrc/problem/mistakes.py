@@ -15,6 +15,7 @@ import numpy as np
 
 from mvrc.oracle.dependence import TooLargeError, first_input
 from mvrc.oracle.structure import specs
+from mvrc.regularizers import Custom, Regularizer
 from mvrc.support import cache, precision
 from mvrc.support.partition import Static, combine, partition
 
@@ -28,8 +29,11 @@ class Seen(NamedTuple):
     traced: bool  # whether it closes over what is being traced, as inside of jax.grad
 
 
-def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
-    """Refuse, or warn of, what `function(*arguments)` does by mistake; arguments are shapes."""
+def check(call: str, function: Any, dtype: Any, *arguments: Any, varies: bool = True) -> None:
+    """Refuse, or warn of, what `function(*arguments)` does by mistake; arguments are shapes.
+
+    `varies` says that it ought to depend on the first.
+    """
     numbers, static = partition(function, dtype)
     treedef = jax.tree_util.tree_structure(arguments)
     try:
@@ -45,15 +49,26 @@ def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
         raise ValueError(
             f"{call} is another function at each call, as with np.random or a counter inside, and "
             f"only the first would be used; draw random numbers beforehand and put them into the "
-            f"data, or use a Stream."
+            f"data, or by jax.random from the key of a Stream."
         )
     if seen.beyond:
         raise IndexError(f"{call} reads {seen.beyond}, which JAX would silently move to the end.")
-    if not seen.uses_first:
+    if varies and not seen.uses_first:
         warnings.warn(
             f"{name} does not depend on {first}, so there is nothing to minimise through it.",
             stacklevel=2,
         )
+
+
+def check_regularizer(regularizer: Regularizer, x: Any) -> None:
+    """The same of r and its prox, where a part of it has functions of the user's."""
+    parts = jax.tree_util.tree_leaves(regularizer, is_leaf=lambda node: isinstance(node, Custom))
+    if any(isinstance(part, Custom) for part in parts):
+        dtype = np.result_type(*jax.tree_util.tree_leaves(x))
+        step = jax.ShapeDtypeStruct((), dtype)
+        x = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+        check("regularizer.value(x)", regularizer.value, dtype, x, varies=False)
+        check("regularizer.prox(x, step)", regularizer.prox, dtype, x, step, varies=False)
 
 
 def check_column(inner: Any, x: Any, sample: Any) -> None:

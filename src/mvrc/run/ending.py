@@ -147,9 +147,11 @@ def resumed(result: Result, first: State) -> tuple[State, list[Row]]:
     pairs = zip(
         jax.tree_util.tree_leaves(first), jax.tree_util.tree_leaves(result.state), strict=False
     )
-    if mine != theirs or any(np.shape(a) != np.shape(b) for a, b in pairs):
+    forms = (((np.shape(a), a.dtype), (np.shape(b), b.dtype)) for a, b in pairs)
+    keys = [getattr(state.core, "key", ()) for state in (first, result.state)]
+    if mine != theirs or any(a != b for a, b in forms) or not np.array_equal(*keys):
         raise ValueError(
-            "resume is the result of a different run: problem, x0's shape and dtype, method and "
-            "output must be the same, and a table of C-SAGA must not have been lost."
+            "resume is the result of a different run: problem, x0's shape and dtype, method, seed "
+            "and output must be the same, and a table of C-SAGA must not have been lost."
         )
     return result.state, [array_row(row) for row in result.history.rows]

@@ -148,8 +148,8 @@ def resumed(result: Result, first: State) -> tuple[State, list[Row]]:
         jax.tree_util.tree_leaves(first), jax.tree_util.tree_leaves(result.state), strict=False
     )
     forms = (((np.shape(a), a.dtype), (np.shape(b), b.dtype)) for a, b in pairs)
-    keys = [getattr(state.core, "key", ()) for state in (first, result.state)]
-    if mine != theirs or any(a != b for a, b in forms) or not np.array_equal(*keys):
+    key, other = (getattr(state.core, "key", ()) for state in (first, result.state))
+    if mine != theirs or any(a != b for a, b in forms) or not np.array_equal(key, other):
         raise ValueError(
             "resume is the result of a different run: problem, x0's shape and dtype, method, seed "
             "and output must be the same, and a table of C-SAGA must not have been lost."

@@ -106,7 +106,7 @@ class GuardedScheme(Scheme):
         tiny = 4 * jnp.finfo(point.dtype).eps * jnp.linalg.norm(state.good)
         close = jnp.linalg.norm(point - state.good) <= tiny
         lost = jnp.abs(objective - log.objective) <= noise
-        waiting = log.stalled + (close | lost | self.noisy)
+        stalled = log.stalled + (close | lost | self.noisy)
         good = jnp.where(accept, point, state.good)
         estimate = choose(accept, estimate, state.estimate)
         mapping = jnp.where(accept, mapping, log.mapping)
@@ -119,7 +119,7 @@ class GuardedScheme(Scheme):
             objective=kept,
             mapping=mapping,
             step=step,
-            stalled=jnp.where(moved | ~known, 0, waiting).astype(jnp.int32),
+            stalled=jnp.where(moved | ~known, 0, stalled).astype(jnp.int32),
         )
         noise = jnp.where(assessed.accept, error, state.noise)
         run = jnp.where(grow, 0, run).astype(jnp.int32)

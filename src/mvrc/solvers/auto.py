@@ -79,18 +79,18 @@ class Auto(NamedRecipe):
         notes.append(why)
         if kind == "momentum":
             return self._small_steps(problem, geometry, start, x0, moved, notes)
-        spent, seconds, first, step_size = Counts(), 0.0, None, None
+        counts, seconds, first, step_size = Counts(), 0.0, None, None
         n = problem.n
         assert n is not None
         if n >= LONG:
             rehearsed = rehearse(problem, geometry, x0, sample)
-            first, spent, seconds, step_size = rehearsed
+            first, counts, seconds, step_size = rehearsed
             notes.append(
                 f"With {n:,} samples a pass is expensive: the first point was found on "
-                f"{rehearsed_rows(n):,} of them, for {spent.inner_values / n:.2f} passes."
+                f"{rehearsed_rows(n):,} of them, for {counts.inner_values / n:.2f} passes."
             )
         solver = full_passes(problem, geometry, sample, tuple(notes), first, step_size)
-        return Prepared(None, solver.notes, spent, seconds, moved, solver)
+        return Prepared(None, solver.notes, counts, seconds, moved, solver)
 
     def _small_steps(
         self, problem: Composition, geometry: Geometry, start: Start, x0: Any, moved: Any,
@@ -116,12 +116,12 @@ class Auto(NamedRecipe):
         )
         method = _momentum(problem, geometry, curvature, work_of(problem, geometry), notes)
         method = method.resolve(problem, geometry, start)
-        spent = Counts(inner_values=rows, inner_jacobians=rows)
+        counts = Counts(inner_values=rows, inner_jacobians=rows)
         second = None
         if problem.finite and geometry.seeds == 1:
             notes.append("Where it stalls, secant steps on full passes go on.")
             second = SecantSolver(problem, geometry)
-        return Prepared(method, tuple(notes), spent, x0=moved, second=second)
+        return Prepared(method, tuple(notes), counts, x0=moved, second=second)
 
     def _kind(
         self, problem: Composition, geometry: Geometry

@@ -40,7 +40,7 @@ class FullPassState(NamedTuple):
     radius: Any  # Δ; ∞ before the first pass
     model: Any
     trial: Trial
-    left: Any  # decrease that the undamped model predicts at x
+    decrease: Any  # what the undamped model predicts at x
     newton: Any  # its step
     end: Any  # one of GOING, …
     decision: Any  # place in DECISIONS
@@ -57,7 +57,7 @@ class FullPassState(NamedTuple):
 class Assessment(NamedTuple):
     """What an undamped and unfloored model at x predicts."""
 
-    left: float  # decrease
+    decrease: float  # of Φ, predicted
     step: np.ndarray
     minimum: bool  # it has one
     sure: bool  # and that is beyond rounding
@@ -65,10 +65,10 @@ class Assessment(NamedTuple):
 
 def explained(code: int, state: FullPassState, rounding: float) -> End:
     """The end of that code, with its sentence; `rounding` is that of Φ."""
-    left = float(state.left)
+    decrease = float(state.decrease)
     predicted = "the model has no minimum"
-    if np.isfinite(left):
-        predicted = f"the model predicts a further decrease of {max(left, 0):.2g}"
+    if np.isfinite(decrease):
+        predicted = f"the model predicts a further decrease of {max(decrease, 0):.2g}"
     sentences = {
         CONVERGED: f"With curvature measured at this point {predicted}.",
         PLATEAU: "Along an unknown there is neither slope nor curvature any more: Φ is flat "

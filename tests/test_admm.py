@@ -147,3 +147,15 @@ def test_constraint_by_admm_is_feasible():
     exact = solve(mvrc.Box(-0.1, 0.1), mvrc.FISTA(0.1, period=5), epochs=200)
     assert result.status is mvrc.Status.EPOCHS
     np.testing.assert_allclose(result.x, exact.x, atol=1e-5)
+
+
+def test_a_point_outside_of_the_set_is_said():
+    """ADMM's x meets the constraint in the limit only; until then the objective is infinite."""
+    rng = np.random.default_rng(0)
+    target = rng.standard_normal((50, 5))
+    box = mvrc.Composed(mvrc.Box(-0.1, 0.1), rng.standard_normal((3, 5)))
+    convex = mvrc.Composition(lambda x, s: (x - s) ** 2, jnp.sum, target, regularizer=box)
+    few = mvrc.minimize(convex, np.full(5, 3.0), "spider-admm", epochs=3)
+    assert few.objective == np.inf and "outside of the constraint set" in few.message
+    many = mvrc.minimize(convex, np.full(5, 3.0), "spider-admm", epochs=300)
+    assert np.isfinite(many.objective) and "outside" not in many.message

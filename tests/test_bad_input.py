@@ -4,6 +4,8 @@ import re
 import shutil
 import sys
 import warnings
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -95,7 +97,7 @@ MASKED = np.ma.masked_array(DATA, DATA > 0)
     ("one row", lambda: problem(inner_data=DATA[:1]), ValueError, r"one sample \(n = 1\)"),
     ("scalar", lambda: problem(inner_data=3.0), TypeError, r"inner_data .* shape \(\)"),
     ("text", lambda: problem(inner_data="data.csv"), TypeError, "inner_data .* dtype <U8"),
-    ("texts", lambda: problem(inner_data=["a", "b"]), TypeError, "inner_data .* dtype <U1"),
+    ("texts", lambda: problem(inner_data=["a", "b"]), TypeError, "inner_data.* dtype <U1"),
     ("text array", lambda: problem(inner_data=DATA.astype(str)), TypeError, "numeric array"),
     ("objects", lambda: problem(inner_data=DATA.astype(object)), TypeError, "dtype object"),
     ("long double", lambda: problem(inner_data=np.ones(4, "g")), TypeError, "numeric array"),
@@ -722,6 +724,56 @@ def test_numpys_random_numbers_inside():
     )  # fmt: skip
 
 
+@table(
+    (
+        "inner_jacobian",
+        lambda: run(problem(inner_jacobian=lambda x, s: np.random.rand() * jnp.diag(s))),
+        ValueError,
+        r"inner_jacobian\(x, sample\) is another function at each call",
+    ),
+    (
+        "value",
+        lambda: custom(value=lambda x: np.random.rand() * jnp.sum(x)),
+        ValueError,
+        r"regularizer.value\(x\) is another function at each call",
+    ),
+    (
+        "prox",
+        lambda: custom(prox=lambda x, step: x + np.random.rand()),
+        ValueError,
+        r"regularizer.prox\(x, step\) is another function at each call",
+    ),
+    (
+        "a part",
+        lambda: with_regularizer(
+            mvrc.Composed(mvrc.Custom(jnp.sum, lambda x, step: x * np.random.rand()), np.eye(2))
+        ),
+        ValueError,
+        "regularizer.prox.* is another function at each call",
+    ),
+    (
+        "draw",
+        lambda: online(lambda key, n: draw(key, n) + np.random.rand(n, D), batch_size=2),
+        ValueError,
+        r"inner_data.draw\(key, 2\) is another function at each call.*key of a Stream",
+    ),
+    (
+        "index in a regularizer",
+        lambda: custom(value=lambda x: x[9]),
+        IndexError,
+        "regularizer.value.x. reads index 9 of 2",
+    ),
+)
+def test_mistakes_in_every_function(call, error, match):
+    refused(call, error, match)
+
+
+def test_a_random_key_inside():
+    """Its dtype is none of NumPy's; the same numbers at each call are no mistake."""
+    fixed = lambda x, s: s * x + jax.random.normal(jax.random.key(0), (D,))  # noqa: E731
+    assert np.isfinite(run(problem(inner=fixed)).objective)
+
+
 @pytest.mark.parametrize(
     "wrong", [lambda y: y[5], lambda y: y[-3], lambda y: y[np.array([0, 7])][1]]
 )
@@ -748,6 +800,17 @@ def test_an_argument_that_is_not_used():
         run(problem(inner=lambda x, s: s))
     with pytest.warns(UserWarning, match="outer does not depend on y"):
         run(problem(outer=lambda y: jnp.float64(1.0)))
+
+
+class Pair(NamedTuple):
+    a: np.ndarray
+    b: np.ndarray
+
+
+def bcoo():
+    from jax.experimental import sparse
+
+    return sparse.BCOO.fromdense(jnp.eye(3))
 
 
 class Loader:
@@ -797,6 +860,49 @@ def frame():
     ("loader", lambda: problem(inner_data=Loader()), TypeError, "Loader .a data loader."),
     ("sparse", lambda: problem(inner_data=sparse()), TypeError, "sparse csr_matrix.*toarray"),
     ("words", lambda: problem(inner_data=frame()), TypeError, "columns that are not numeric: name"),
+    (
+        "a few rows",
+        lambda: problem(inner_data=list(np.ones((5, 2)))),
+        TypeError,
+        "list of 5 arrays of shape .2,.*np.stack.inner_data",
+    ),
+    (
+        "rows in a dict",
+        lambda: problem(inner_data={"a": list(np.ones((40, 2)))}),
+        TypeError,
+        "inner_data has a list of 40 arrays of shape .2,.*np.stack",
+    ),
+    (
+        "rows beside targets",
+        lambda: problem(inner_data=(list(np.ones((40, 2))), np.ones(40))),
+        TypeError,
+        "inner_data has a list of 40 arrays",
+    ),
+    (
+        "rows as lists",
+        lambda: problem(inner_data=[[np.ones(2), np.ones(2)]] * 20),
+        TypeError,
+        "list of 20 lists, one for each sample",
+    ),
+    (
+        "rows as named tuples",
+        lambda: problem(inner_data=[Pair(np.ones(2), np.ones(2))] * 4),
+        TypeError,
+        "list of 4 Pairs, one for each sample",
+    ),
+    ("set", lambda: problem(inner_data={1.0, 2.0}), TypeError, "is of type set, not an array"),
+    ("path", lambda: problem(inner_data=Path("a.csv")), TypeError, "is of type PosixPath"),
+    ("JAX's sparse", lambda: problem(inner_data=bcoo()), TypeError, "JAX sparse BCOO; .*todense"),
+    (
+        "words in a dict",
+        lambda: problem(inner_data=dict(frame())),
+        TypeError,
+        r"inner_data\['name'\] is of type Series, dtype (object|str)",
+    ),
+    ("attribute", lambda: run(problem(lambda x, s: s.a * x)), ValueError, "array for .a, .*dict"),
+    ("max_iter of a method", lambda: MVRC(max_iter=3), TypeError, "minimize's, as in .*epochs="),
+    ("verbose of a method", lambda: MVRC(verbose=1), TypeError, "minimize's, as in .*progress="),
+    ("bounds", lambda: run(bounds=3), TypeError, "the problem's, as in Composition.*regularizer="),
     ("class", lambda: run(method=MVRC), TypeError, "method is the class MVRC; give"),
     ("lr", lambda: MVRC(lr=0.1), TypeError, "no argument 'lr' .here step_size."),
     ("max_iter", lambda: run(max_iter=3), TypeError, "no argument 'max_iter' .here epochs."),
@@ -838,10 +944,16 @@ def frame():
         "values of outer.y, sample. that overflow",
     ),
     (
+        "overflow of a gradient",
+        lambda: run(problem(inner=lambda x, s: 709 + s * x, outer=lambda y: jnp.exp(y[0]) ** 1.1)),
+        ValueError,
+        "x0 gives .*exp of a large number",
+    ),
+    (
         "log of 0",
         lambda: run(problem(inner=lambda x, s: s**2 * jnp.log(jnp.abs(x)))),
         ValueError,
-        "x0 gives an objective of nan; start where",
+        "x0 gives an objective of nan, as .*; start where",
     ),
     (
         "lr of minimize",
@@ -928,6 +1040,22 @@ def test_a_gradient_through_minimize():
     def of_a_weight(weight):
         return run(problem(inner=lambda x, s: weight * s * x)).objective
 
+    def of(regularizer):
+        return lambda a: run(problem(regularizer=regularizer(a))).objective
+
+    outside = "call mvrc outside of jit, vmap and grad"
+    for regularizer, who in (
+        (mvrc.L1, "regularizer has"),
+        (lambda a: mvrc.Box(-a, a), "regularizer has"),
+        (lambda a: mvrc.Composed(mvrc.L1(1), a * jnp.eye(D)), "operator is"),
+        (
+            lambda a: mvrc.Custom(lambda x: a * jnp.sum(x), lambda x, step: x),
+            "regularizer.value uses",
+        ),
+    ):
+        words = f"{who} a traced array.*{outside}"
+        refused(lambda r=regularizer: jax.grad(of(r))(1.0), TypeError, words)
+
     for transformed in (jax.grad(of_a_weight), jax.jit(of_a_weight)):
         refused(lambda f=transformed: f(1.0), TypeError, "inner uses a traced array from outside")
 
@@ -995,6 +1123,27 @@ def test_a_model_as_x0():
     assert gradient.layers[0].weight.shape == model.layers[0].weight.shape
     assert made.check(model)
     assert mvrc.estimate_constants(made, model, 1.0).l_g > 0
+
+
+def test_a_model_with_arrays_that_are_no_unknowns():
+    """Masks, indices and keys of a model stay, although every leaf of it is an array."""
+    import equinox as eqx
+
+    class Masked(eqx.Module):
+        weight: jax.Array
+        mask: jax.Array
+        order: jax.Array
+        key: jax.Array
+
+        def __call__(self, s):
+            return ((self.weight * self.mask)[self.order] @ s)[None]
+
+    model = Masked(jnp.ones(2), jnp.array([True, False]), jnp.array([1, 0]), jax.random.key(0))
+    fit = Composition(lambda m, s: (m(s) - 1) ** 2, lambda y: y[0], DATA.astype(np.float32))
+    for method in (None, STEP):
+        x = minimize(fit, model, method, epochs=2).x
+        assert x.weight[0] != 1 and x.weight[1] == 1
+        assert x.mask.dtype == bool and x.order.dtype == np.int32
 
 
 def test_a_forked_process_is_refused():

@@ -111,14 +111,29 @@ def test_rows_beyond_the_count_are_not_read(monkeypatch):
     expected = mvrc.minimize(given, np.zeros(3))
     original = packed._copied
 
-    def spoiled(array, room, length):
-        buffer = np.array(original(array, room, length))
-        buffer[-(-len(array) // length) * length :] = np.nan
+    def spoiled(array, room):
+        buffer = np.array(original(array, room))
+        buffer[-(-len(array) // LENGTH) * LENGTH :] = np.nan
         return jnp.asarray(buffer)
 
     monkeypatch.setattr(packed, "_copied", spoiled)
     with_nan = problem(700)
     np.testing.assert_array_equal(mvrc.minimize(with_nan, np.zeros(3)).x, expected.x)
+
+
+def test_problems_with_other_pieces_share_a_buffer(monkeypatch):
+    """The first filled it for its short pieces; in the longer ones of the second there was NaN."""
+    empty = np.empty
+
+    def used(shape, *args):  # memory as it is when somebody has used it before
+        memory = empty(shape, *args)
+        memory.view(np.uint8)[...] = 255
+        return memory
+
+    monkeypatch.setattr(np, "empty", used)
+    given = mvrc.Composition(lambda x, s: s * x, lambda y: jnp.sum(y**2 + y), np.ones((40, 5)))
+    assert np.isfinite(given.gradient(np.zeros((2, 5)))).all()
+    assert np.isfinite(given.gradient(np.zeros(5))).all()
 
 
 def test_part_of_the_samples_is_measured(exact):

@@ -71,19 +71,19 @@ def output(tmp_path_factory):
     return folder
 
 
-def verdicts(made):
-    return {(c.column, c.sentence): c.verdict for c in claims(columns(made))}
+def assessed(made):
+    return {(c.column, c.sentence): c.assessment for c in claims(columns(made))}
 
 
 def test_claims_hold_where_they_do():
-    found = verdicts(records())
+    found = assessed(records())
     assert all(v == "holds" for (_, sentence), v in found.items() if "best step" not in sentence)
 
 
 def test_acceleration_is_judged_at_the_best_step():
     """Rates 0.1 and 0.14 at the best step: 18 and 24 passes, less than 1.5 times."""
     key = ("portfolio-30", f"{ACCELERATION}: with the best step size of each method")
-    assert verdicts(records())[key] == "does not hold"
+    assert assessed(records())[key] == "does not hold"
     slow = {m: 0.9 for m in METHODS if m != "mvrc-constant"}
     made = [
         record(r["method"], slow[r["method"]], step=1.0)
@@ -91,7 +91,7 @@ def test_acceleration_is_judged_at_the_best_step():
         else r
         for r in records()
     ]
-    assert verdicts(made)[key] == "holds"
+    assert assessed(made)[key] == "holds"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_acceleration_is_judged_at_the_best_step():
 )
 def test_claims_fail_where_they_do(method, rate, words):
     made = [record(m, rate if m == method else r) for m, r in METHODS.items()]
-    failed = [sentence for (_, sentence), v in verdicts(made).items() if v != "holds"]
+    failed = [sentence for (_, sentence), v in assessed(made).items() if v != "holds"]
     assert any(words in sentence for sentence in failed)
 
 
 def test_a_control_at_the_same_step_explains_the_gain():
     made = [record(m, r) for m, r in METHODS.items()]
-    for rate, verdict in ((0.5, "does not hold"), (0.49, "does not hold"), (0.6, "holds")):
-        found = verdicts([*made, record("civr-control", rate)])
-        assert found[("portfolio-30", CONTROL)] == verdict
+    for rate, assessment in ((0.5, "does not hold"), (0.49, "does not hold"), (0.6, "holds")):
+        found = assessed([*made, record("civr-control", rate)])
+        assert found[("portfolio-30", CONTROL)] == assessment
 
 
 def test_what_lies_within_the_spread_is_not_faster():
@@ -124,10 +124,10 @@ def test_what_lies_within_the_spread_is_not_faster():
     wide[0] = -2 + 2 * 0.9 ** np.arange(11)  # one seed of three is slow
     wide[1] = -2 + 2 * 0.9 ** np.arange(11)
     noisy[0]["rows"]["objective"] = wide.tolist()
-    failed = [s for (_, s), v in verdicts(noisy).items() if v != "holds"]
+    failed = [s for (_, s), v in assessed(noisy).items() if v != "holds"]
     assert any("fastest" in s for s in failed) and any("Katyusha" in s for s in failed)
     near = [record(m, 0.5 if m == "mvrc-constant" else 0.5005, seeds=1) for m in METHODS]
-    assert all(v == "does not hold" for (_, s), v in verdicts(near).items() if "fastest" in s)
+    assert all(v == "does not hold" for (_, s), v in assessed(near).items() if "fastest" in s)
 
 
 def test_a_speed_counts_the_samples_of_the_others_own_row():
@@ -144,8 +144,8 @@ def test_a_speed_counts_the_samples_of_the_others_own_row():
 def test_claims_are_of_the_methods_that_were_run(tmp_path):
     """A spec of one's own has other methods; the page is made all the same."""
     made = [record("mvrc-constant", 0.5, "mine"), record("civr", 0.7, "mine")]
-    assert list(verdicts(made).values()) == ["holds"]
-    assert verdicts(made[1:]) == {}
+    assert list(assessed(made).values()) == ["holds"]
+    assert assessed(made[1:]) == {}
     (tmp_path / "runs").mkdir()
     for i, one in enumerate(made):
         one["described"]["asc_pg"] = {}
@@ -158,7 +158,7 @@ def test_claims_are_of_the_methods_that_were_run(tmp_path):
 def test_a_claim_needs_both_measures():
     made = [record(m, r) for m, r in METHODS.items()]
     made[0]["rows"]["gradient_mapping"] = [[1.0] * 11] * 3
-    failed = [s for (_, s), v in verdicts(made).items() if v != "holds"]
+    failed = [s for (_, s), v in assessed(made).items() if v != "holds"]
     assert any("fastest" in sentence for sentence in failed)
 
 

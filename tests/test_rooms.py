@@ -15,6 +15,7 @@ ROOMS = (
     "estimators", "trackers", "torch", "schemes", "theory", "methods", "engine", "solvers", "run",
     "datasets", "applications", "experiments", "report", "cli",
 )  # fmt: skip
+OF_TUPLES = ("_fields", "_replace", "_asdict", "_make")  # public, in spite of their names
 LONG = 300  # lines of a file, unless its docstring says why
 
 
@@ -68,6 +69,21 @@ def test_no_private_name_leaves_its_room(name):
     taken = [
         f"{other}.{what}" for other, what in imported(MODULES[name])
         if room(other) != room(name) and (what.startswith("_") or ".{_" in other)
+    ]  # fmt: skip
+    assert not taken
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_no_import_is_hidden(name):
+    """Every import of ours is absolute and of a module's public names, so that the rules see it."""
+    tree = ast.parse(MODULES[name].read_text())
+    relative = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    assert not relative
+    taken = [
+        f"{node.value.id}.{node.attr}" for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        and node.attr.startswith("_") and not node.attr.startswith("__")
+        and node.value.id not in ("self", "cls") and node.attr not in OF_TUPLES
     ]  # fmt: skip
     assert not taken
 

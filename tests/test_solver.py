@@ -65,5 +65,18 @@ def test_another_run_is_refused():
     other = mvrc.minimize(ONE.problem, ONE.x0, "civr", epochs=1)
     with pytest.raises(ValueError, match="resume is the result of a different run"):
         mvrc.minimize(ONE.problem, ONE.x0, "c-saga", epochs=2, resume=other)
+    again = mvrc.minimize(ONE.problem, ONE.x0, "civr", epochs=1)
+    with pytest.raises(ValueError, match="different run: .*seed"):
+        mvrc.minimize(ONE.problem, ONE.x0, "civr", epochs=2, resume=again, seed=1)
+    narrow = mvrc.minimize(ONE.problem, ONE.x0.astype(np.float32), "civr", epochs=1)
+    with pytest.raises(ValueError, match="different run: .*dtype"):
+        mvrc.minimize(ONE.problem, ONE.x0, "civr", epochs=2, resume=narrow)
     with pytest.raises(TypeError, match="resume must be of class Result, not 3"):
         mvrc.minimize(ONE.problem, ONE.x0, "civr", epochs=2, resume=3)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"\x80\x04cno.such\nThing\n."], ids=repr)
+def test_a_file_that_is_no_result(data, tmp_path):
+    (tmp_path / "result").write_bytes(data)
+    with pytest.raises(ValueError, match="is no result that was saved, or not by this version"):
+        mvrc.Result.load(tmp_path / "result")

@@ -16,11 +16,11 @@ def print_tables(output: Path) -> None:
     columns, claims = summary(output)
     console = Console()
     table = Table(title="What the paper says", title_justify="left", show_lines=False)
-    for name in ("experiment", "sentence", "verdict"):
+    for name in ("experiment", "sentence", "assessment"):
         table.add_column(name, no_wrap=name != "sentence")
     for claim in claims:
-        colour = "green" if claim.verdict == "holds" else "red"
-        table.add_row(claim.column, claim.sentence, f"[{colour}]{claim.verdict}[/{colour}]")
+        colour = "green" if claim.assessment == "holds" else "red"
+        table.add_row(claim.column, claim.sentence, f"[{colour}]{claim.assessment}[/{colour}]")
     console.print(table)
     for column in columns:
         rows = best_steps(column)

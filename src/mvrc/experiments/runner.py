@@ -106,13 +106,13 @@ def plan(
 def run(jobs: list[Job], output: Path, tell: Callable[[Job, bool], Any], workers: int = 1) -> None:
     """Do the jobs that are not done; `tell` is called after each, with whether it was."""
     (output / "runs").mkdir(parents=True, exist_ok=True)
-    waiting = []
+    pending = []
     for job in jobs:
         if _is_whole(_file(job, output)):
             tell(job, True)
         else:
-            waiting.append(job)
-    for job in _done(waiting, output, min(workers, len(waiting))):
+            pending.append(job)
+    for job in _done(pending, output, min(workers, len(pending))):
         tell(job, False)
     _write(output / "jobs.json", json.dumps([job.key for job in jobs]))
     write_rows(output)

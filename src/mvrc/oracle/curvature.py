@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from mvrc.oracle.functions import Vector
 from mvrc.oracle.oracle import Oracle
 from mvrc.sampling import Batch, Samples
+from mvrc.support.numerics import divide
 
 
 def hessian(
@@ -48,7 +49,7 @@ def gauss_newton(
     def part(samples: Samples) -> tuple[Any, Any, Any]:
         values = oracle.functions.values(point, samples.rows)
         each = jax.vmap(jacobian_of(oracle.functions.value), (None, 0))(point, samples.rows)
-        weights = slope / (2 * jnp.where(values > 0, values, jnp.inf))
+        weights = divide(slope, 2 * values)
         if samples.valid is not None:
             weights = jnp.where(samples.valid[:, None], weights, 0)
         square = jnp.einsum("npi,np,npj->ij", each, weights, each)

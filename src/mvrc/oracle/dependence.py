@@ -285,7 +285,8 @@ def _evaluated(equation: Any, values: list[Any]) -> dict[Any, np.ndarray]:
     if equation.primitive.name in _CALLS or equation.effects or any(v is None for v in values):
         return {}
     made = equation.outvars
-    if not all(v.aval.size <= _KNOWN and v.aval.dtype.kind in "iub" for v in made):
+    kinds = [getattr(v.aval.dtype, "kind", "key") for v in made]  # NumPy's, or a random key
+    if not all(v.aval.size <= _KNOWN and k in "iub" for v, k in zip(made, kinds, strict=True)):
         return {}
     try:
         with jax.ensure_compile_time_eval():

@@ -104,18 +104,18 @@ def gradient_mapping(x: Any, v: Any, step: Any, prox: Any, while_loop: Any) -> A
         return moved / step, abs(moved) >= least
 
     def hidden(carry: Any) -> Any:
-        step, _, seen = carry
-        return ~xp.all(seen) & (step * slope < size) & xp.isfinite(step)
+        step, _, visible = carry
+        return ~xp.all(visible) & (step * slope < size) & xp.isfinite(step)
 
     def longer(carry: Any) -> Any:
-        step, mapping, seen = carry
+        step, mapping, visible = carry
         step = step * 16
         new, now = at(step)
-        return step, xp.where(seen, mapping, new), seen | now
+        return step, xp.where(visible, mapping, new), visible | now
 
-    first, seen = at(step)
-    _, mapping, seen = while_loop(hidden, longer, (step, first, seen))
-    return xp.where(seen, mapping, 0)
+    first, visible = at(step)
+    _, mapping, visible = while_loop(hidden, longer, (step, first, visible))
+    return xp.where(visible, mapping, 0)
 
 
 def block_size(problem: Problem, geometry: Geometry, core: Any, most: int | None = None) -> int:

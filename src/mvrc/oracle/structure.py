@@ -197,4 +197,4 @@ def _grouped(pattern: np.ndarray, rows: np.ndarray) -> list[list[int]] | None:
 def specs(tree: Any) -> tuple[tuple[tuple[int, ...], Any], ...]:
     """Shapes and dtypes of the leaves; hashable."""
     leaves = jax.tree_util.tree_leaves(tree)
-    return tuple((tuple(np.shape(leaf)), np.dtype(leaf.dtype)) for leaf in leaves)
+    return tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)

@@ -12,7 +12,7 @@ import numpy as np
 from mvrc.oracle import Functions, Geometry, Problem
 from mvrc.oracle.exact import measure
 from mvrc.problem import check as derivatives
-from mvrc.problem import inputs
+from mvrc.problem import inputs, mistakes
 from mvrc.problem.shapes import geometry_of
 from mvrc.regularizers import Regularizer, Zero
 from mvrc.sampling import SAMPLING, Source
@@ -75,6 +75,11 @@ class Composition(Problem):
             raise TypeError(
                 f"regularizer must be a Regularizer such as mvrc.L1(0.01) or "
                 f"mvrc.Custom(value, prox), not {checks.shown(regularizer)}."
+            )
+        leaves = jax.tree_util.tree_leaves(regularizer)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            raise TypeError(
+                "regularizer has a traced array; call mvrc outside of jit, vmap and grad."
             )
         self.inner = inner
         self.outer = outer
@@ -184,6 +189,7 @@ class Composition(Problem):
         x = inputs.point(name, x0)
         with self.precision(x):
             self.regularizer.check(x)
+            mistakes.check_regularizer(self.regularizer, x)
         return x
 
     def objective(self, x: Any) -> float:

@@ -10,10 +10,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from mvrc.problem import mistakes
 from mvrc.sampling import ArraySource, Source, Stream
 from mvrc.support import calls, checks, precision, settings
 
-_LIST = 16  # arrays in a list from which on they are taken for samples
+# Arrays in a list are taken for samples where they are more than this, or more than each has rows.
+_LIST = 16
 _PLAIN = (list, tuple, dict, str, bytes, range)
 
 
@@ -21,15 +23,17 @@ _PLAIN = (list, tuple, dict, str, bytes, range)
 def arrays(name: str, given: Any) -> Any:
     """The user's data as JAX arrays (no copy where possible), checked."""
     _refuse_rows(name, given)
-    leaves, treedef = jax.tree_util.tree_flatten(given, is_leaf=_is_number_list)
-    arrays = [_array(name, leaf) for leaf in leaves]
+    paths, treedef = jax.tree_util.tree_flatten_with_path(given, is_leaf=_is_number_list)
+    arrays = [_array(name, leaf) for _, leaf in paths]
     if not arrays:
         raise ValueError(f"{name} is empty; it must hold at least one array.")
-    for array in arrays:
+    for (path, leaf), array in zip(paths, arrays, strict=True):
         if array.ndim == 0 or not _is_numeric(array.dtype):
+            where = f"{name}{jax.tree_util.keystr(path)}"
             raise TypeError(
-                f"{name} has a leaf of dtype {array.dtype} and shape {array.shape}; every leaf "
-                f"must be a numeric array whose first axis is the samples, as np.asarray(rows)."
+                f"{where} is of type {type(leaf).__name__}, dtype {array.dtype} and shape "
+                f"{array.shape}; it must be a numeric array whose first axis is the samples, as "
+                f"np.asarray(rows)."
             )
     sizes = sorted({array.shape[0] for array in arrays})
     if len(sizes) > 1:
@@ -77,8 +81,12 @@ def point(name: str, x: Any) -> Any:
 
 
 def is_model(x: Any) -> bool:
-    """Whether x0 has leaves that are no numbers, as the functions of an equinox model."""
+    """Whether x0 has leaves that are no unknowns, as the functions of an equinox model, or its
+    arrays of integers."""
     leaves = jax.tree_util.tree_leaves(x, is_leaf=_is_number_list)
+    if isinstance(x, eqx.Module):
+        unknown = [eqx.is_inexact_array(leaf) for leaf in leaves]
+        return any(unknown) and not all(unknown)
     known = (numbers.Number, np.ndarray, np.generic, jax.Array, list)
     arrays = [isinstance(leaf, known) or hasattr(leaf, "__array__") for leaf in leaves]
     return any(arrays) and not all(arrays)
@@ -115,29 +123,36 @@ def _array(name: str, leaf: Any) -> Any:
 
 
 def _refuse_rows(name: str, given: Any) -> None:
-    """A list of samples, where arrays with all samples are wanted; and what is no array at all."""
-    if isinstance(given, list) and given and not _is_number_list(given):
-        kinds = {type(entry) for entry in given}
-        shapes = {np.shape(entry) for entry in given if hasattr(entry, "shape")}
-        if kinds <= {dict, tuple} and len(given) > 1:
-            word = kinds.pop().__name__
+    """Lists of samples, where arrays with all samples are wanted; and what is no array at all."""
+    for rows in _lists(given):
+        word = type(rows[0]).__name__
+        shapes = {np.shape(entry) for entry in rows if hasattr(entry, "shape")}
+        nested = (dict, tuple, list) if len(rows) > _LIST else (dict, tuple)
+        if len(rows) > 1 and all(isinstance(entry, nested) for entry in rows):
             raise TypeError(
-                f"{name} is a list of {len(given)} {word}s, one for each sample; give one {word} "
+                f"{name} is a list of {len(rows)} {word}s, one for each sample; give one {word} "
                 f"of arrays with a leading axis of samples, as np.stack makes them."
             )
-        if len(given) > _LIST and len(shapes) == 1 and shapes != {()}:
+        alike = len(shapes) == 1 and shapes != {()}
+        if alike and len(rows) > min(_LIST, *(shape[0] for shape in shapes)):
+            there = f"{name} is" if rows is given else f"{name} has"
+            stacked = f"np.stack({name})" if rows is given else "np.stack of it"
             raise TypeError(
-                f"{name} is a list of {len(given)} arrays of shape {shapes.pop()}; if each is a "
-                f"sample give np.stack({name}), if each is a variable a tuple of them."
+                f"{there} a list of {len(rows)} arrays of shape {shapes.pop()}; if each is a "
+                f"sample give {stacked}, if each is a variable a tuple of them."
             )
     # An iterator is told to be a leaf, as JAX warns where it must guess so.
-    is_leaf = lambda node: _is_number_list(node) or isinstance(node, Iterator)  # noqa: E731
+    is_leaf = lambda node: (  # noqa: E731
+        _is_number_list(node) or isinstance(node, Iterator) or hasattr(node, "todense")
+    )
     for leaf in jax.tree_util.tree_leaves(given, is_leaf=is_leaf):
         kind = type(leaf)
-        if hasattr(leaf, "tocoo"):
+        if hasattr(leaf, "todense"):
+            scipys = hasattr(leaf, "tocoo")
+            whose, dense = ("SciPy", "toarray") if scipys else ("JAX", "todense")
             raise TypeError(
-                f"{name} is a SciPy sparse {kind.__name__}; give {name}.toarray(), as samples are "
-                f"dense."
+                f"{name} is a {whose} sparse {kind.__name__}; give {name}.{dense}(), as samples "
+                f"are dense."
             )
         if _is_frame(leaf):
             columns = zip(leaf.columns, leaf.dtypes, strict=True)
@@ -150,9 +165,19 @@ def _refuse_rows(name: str, given: Any) -> None:
         elif not hasattr(leaf, "__array__") and hasattr(leaf, "__iter__") and kind not in _PLAIN:
             loader = " (a data loader)" if hasattr(leaf, "dataset") else ""
             raise TypeError(
-                f"{name} is of type {kind.__name__}{loader}, which is read batch by batch; give "
-                f"arrays with all samples, or a Stream that draws them."
+                f"{name} is of type {kind.__name__}{loader}, not an array; give arrays with all "
+                f"samples, or a Stream that draws them."
             )
+
+
+def _lists(node: Any) -> Iterator[list[Any]]:
+    """All lists in what is given, the outermost first, but for lists of numbers."""
+    if _is_number_list(node) or not isinstance(node, list | tuple | dict):
+        return
+    if isinstance(node, list):
+        yield node
+    for entry in node.values() if isinstance(node, dict) else node:
+        yield from _lists(entry)
 
 
 def _is_frame(leaf: Any) -> bool:
@@ -211,6 +236,7 @@ def one_sample(name: str, source: Source) -> Any:
             f"{name}.draw(key, size) does not use its key, so all batches would be the same; "
             f"draw with jax.random and the key, not with NumPy."
         )
+    mistakes.check(f"{name}.draw(key, 2)", drawn, np.dtype(np.float32), key, varies=False)
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), batch)
 
 

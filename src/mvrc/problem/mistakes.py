@@ -15,11 +15,12 @@ import numpy as np
 
 from mvrc.oracle.dependence import TooLargeError, first_input
 from mvrc.oracle.structure import specs
+from mvrc.regularizers import Custom, Regularizer
 from mvrc.support import cache, precision
 from mvrc.support.partition import Static, combine, partition
 
 
-class Seen(NamedTuple):
+class Found(NamedTuple):
     """What a trace shows."""
 
     uses_first: bool  # whether the output depends on the first argument
@@ -28,32 +29,46 @@ class Seen(NamedTuple):
     traced: bool  # whether it closes over what is being traced, as inside of jax.grad
 
 
-def check(call: str, function: Any, dtype: Any, *arguments: Any) -> None:
-    """Refuse, or warn of, what `function(*arguments)` does by mistake; arguments are shapes."""
+def check(call: str, function: Any, dtype: Any, *arguments: Any, varies: bool = True) -> None:
+    """Refuse, or warn of, what `function(*arguments)` does by mistake; arguments are shapes.
+
+    `varies` says that it ought to depend on the first.
+    """
     numbers, static = partition(function, dtype)
     treedef = jax.tree_util.tree_structure(arguments)
     try:
-        seen = _look(static, specs(numbers), treedef, specs(arguments), precision.wide())
+        found = _find(static, specs(numbers), treedef, specs(arguments), precision.wide())
     except TypeError:  # a function that cannot be hashed is not looked at twice
         return
     name, first = call.split("(")[0], call.split("(")[1].split(",")[0].rstrip(")")
-    if seen.traced:
+    if found.traced:
         raise TypeError(
             f"{name} uses a traced array from outside; call mvrc outside of jit, vmap and grad."
         )
-    if seen.changes:
+    if found.changes:
         raise ValueError(
             f"{call} is another function at each call, as with np.random or a counter inside, and "
             f"only the first would be used; draw random numbers beforehand and put them into the "
-            f"data, or use a Stream."
+            f"data, or by jax.random from the key of a Stream."
         )
-    if seen.beyond:
-        raise IndexError(f"{call} reads {seen.beyond}, which JAX would silently move to the end.")
-    if not seen.uses_first:
+    if found.beyond:
+        raise IndexError(f"{call} reads {found.beyond}, which JAX would silently move to the end.")
+    if varies and not found.uses_first:
         warnings.warn(
             f"{name} does not depend on {first}, so there is nothing to minimise through it.",
             stacklevel=2,
         )
+
+
+def check_regularizer(regularizer: Regularizer, x: Any) -> None:
+    """The same of r and its prox, where a part of it has functions of the user's."""
+    parts = jax.tree_util.tree_leaves(regularizer, is_leaf=lambda node: isinstance(node, Custom))
+    if any(isinstance(part, Custom) for part in parts):
+        dtype = np.result_type(*jax.tree_util.tree_leaves(x))
+        step = jax.ShapeDtypeStruct((), dtype)
+        x = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+        check("regularizer.value(x)", regularizer.value, dtype, x, varies=False)
+        check("regularizer.prox(x, step)", regularizer.prox, dtype, x, step, varies=False)
 
 
 def check_column(inner: Any, x: Any, sample: Any) -> None:
@@ -77,7 +92,7 @@ def check_column(inner: Any, x: Any, sample: Any) -> None:
 
 
 @cache.remember
-def _look(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -> Seen:
+def _find(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -> Found:
     given = [jax.ShapeDtypeStruct(*spec) for spec in numbers]
     arguments = [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]
 
@@ -97,7 +112,7 @@ def _look(static: Static, numbers: Any, treedef: Any, leaves: Any, wide: bool) -
     except TooLargeError:
         uses, beyond = True, ""
     outside = any(isinstance(const, jax.core.Tracer) for const in first.consts)
-    return Seen(uses, beyond, changes, outside)
+    return Found(uses, beyond, changes, outside)
 
 
 def _text(closed: Any) -> str:

@@ -58,6 +58,8 @@ def geometry_of(
     )
     if inner_jacobian is not None:
         _check_jacobian(inner, inner_jacobian, shape, inner_sample, geometry)
+        call = "inner_jacobian(x, sample)"
+        mistakes.check(call, inner_jacobian, layout.dtype, shape, inner_sample, varies=False)
     return geometry
 
 

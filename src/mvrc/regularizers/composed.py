@@ -131,6 +131,8 @@ class Composed(Regularizer):
 
 def _matrix(operator: Any) -> Any:
     """A dense JAX matrix, or a sparse one (BCOO) from SciPy's."""
+    if isinstance(operator, jax.core.Tracer):
+        raise TypeError("operator is a traced array; call mvrc outside of jit, vmap and grad.")
     if hasattr(operator, "tocoo"):
         from jax.experimental import sparse
 

@@ -43,7 +43,7 @@ class Claim:
     column: str  # id of the experiment
     where: str  # experiment and data, in words
     sentence: str
-    verdict: str  # "holds" or "does not hold"
+    assessment: str  # "holds" or "does not hold"
     measured: Table
 
 

@@ -12,7 +12,7 @@ from mvrc.report.summary import METRICS, Column, Curve
 from mvrc.support import extras
 
 
-class Look(NamedTuple):
+class Style(NamedTuple):
     """How a line is told from others that lie on it."""
 
     colour: str
@@ -22,18 +22,18 @@ class Look(NamedTuple):
 
 
 # Okabe and Ito's colours, told apart by colour-blind readers; dashes and markers besides.
-LOOKS = {
-    "mvrc-constant": Look("#0072B2", "o", "circle", ()),
-    "mvrc-decay-restart": Look("#56B4E9", "s", "square", (5, 2)),
-    "civr": Look("#009E73", "^", "triangle-up", (1.5, 1.5)),
-    "vrsc-pg": Look("#E69F00", "v", "triangle-down", (6, 2, 1.5, 2)),
-    "katyusha": Look("#D55E00", "D", "diamond", (3, 1.5)),
-    "asc-pg": Look("#CC79A7", "P", "cross", (8, 2)),
-    "fista": Look("#777777", "X", "x", ()),
-    "auto": Look("#000000", "*", "star", ()),
-    "civr-control": Look("#009E73", "", "triangle-up-open", ()),
-    "vrsc-pg-control": Look("#E69F00", "", "triangle-down-open", ()),
-    "katyusha-control": Look("#D55E00", "", "diamond-open", ()),
+STYLES = {
+    "mvrc-constant": Style("#0072B2", "o", "circle", ()),
+    "mvrc-decay-restart": Style("#56B4E9", "s", "square", (5, 2)),
+    "civr": Style("#009E73", "^", "triangle-up", (1.5, 1.5)),
+    "vrsc-pg": Style("#E69F00", "v", "triangle-down", (6, 2, 1.5, 2)),
+    "katyusha": Style("#D55E00", "D", "diamond", (3, 1.5)),
+    "asc-pg": Style("#CC79A7", "P", "cross", (8, 2)),
+    "fista": Style("#777777", "X", "x", ()),
+    "auto": Style("#000000", "*", "star", ()),
+    "civr-control": Style("#009E73", "", "triangle-up-open", ()),
+    "vrsc-pg-control": Style("#E69F00", "", "triangle-down-open", ()),
+    "katyusha-control": Style("#D55E00", "", "diamond-open", ()),
 }
 SHOWN_CONTROL = "civr-control"  # in the static figure
 _STYLE: Any = {
@@ -49,9 +49,9 @@ _STYLE: Any = {
 }
 
 
-def look(method: str) -> Look:
+def style(method: str) -> Style:
     """Of a method; black and solid where none was chosen."""
-    return LOOKS.get(method, Look("#000000", ".", "circle", ()))
+    return STYLES.get(method, Style("#000000", ".", "circle", ()))
 
 
 def draw(columns: list[Column], stem: Path) -> list[Path]:
@@ -104,7 +104,7 @@ def _panel(axis: Any, column: Column, metric: str) -> None:
 
 
 def _line(axis: Any, curve: Curve, metric: str, place: int, count: int) -> None:
-    chosen, samples = look(curve.method), curve.samples / 1e6
+    chosen, samples = style(curve.method), curve.samples / 1e6
     if curve.control:
         dots = {"linestyle": (0, (1, 3)), "lw": 1.0}  # the line below it is seen, too
         axis.plot(samples, curve.median(metric), color="black", label=curve.label, **dots)

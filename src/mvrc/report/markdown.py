@@ -43,7 +43,7 @@ def markdown(columns: list[Column], claims: list[Claim]) -> str:
         cells = []
         for column in columns:
             found = [c for c in claims if c.sentence == sentence and c.column == column.id]
-            cells.append(found[0].verdict if found else "")
+            cells.append(found[0].assessment if found else "")
         lines.append(f"| {sentence} | {' | '.join(cells)} |")
     control = "; ".join(_control(c) for c in columns if c.real and _has_control(c))
     if control:

@@ -29,11 +29,11 @@ def write(output: Path) -> dict[str, Path]:
     """page.html, figure1.png, figure1.pdf and claims.json in `output`, from its saved runs."""
     records = runner.records(output)
     table = columns(records)
-    verdicts = claims(table)
+    assessed = claims(table)
     figures.draw(table, output / "figure1")
     page = output / "page.html"
-    page.write_text(_page(table, verdicts, records[0]["made_with"]), "utf-8")
-    plain = [claim.__dict__ for claim in verdicts]
+    page.write_text(_page(table, assessed, records[0]["made_with"]), "utf-8")
+    plain = [claim.__dict__ for claim in assessed]
     (output / "claims.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False), "utf-8")
     return {
         "page": page, "figure": output / "figure1.png", "pdf": output / "figure1.pdf",
@@ -47,7 +47,7 @@ def summary(output: Path) -> tuple[list[Column], list[Claim]]:
     return table, claims(table)
 
 
-def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str]) -> str:
+def _page(table: list[Column], assessed: list[Claim], made_with: dict[str, str]) -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -59,9 +59,9 @@ def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str])
         "SCRIPT": (folder / "page.js").read_text("utf-8"),
         "PLOTLY": get_plotlyjs(),
         "DATA": json.dumps([_panel_data(c) for c in table]).replace("<", "\\u003c"),
-        "INTRO": _intro(table, verdicts),
+        "INTRO": _intro(table, assessed),
         "PANELS": "\n".join(_panels(c) for c in table),
-        "CLAIMS": _claims_table(verdicts),
+        "CLAIMS": _claims_table(assessed),
         "TUNING": "\n".join(_tuning_table(c) for c in table if c.tuned),
         "RUNS": "\n".join(_run(c) for c in table),
         "VERSIONS": html.escape(", ".join(f"{k} {v}" for k, v in made_with.items())),
@@ -75,7 +75,7 @@ def _page(table: list[Column], verdicts: list[Claim], made_with: dict[str, str])
 def _panel_data(column: Column) -> dict[str, Any]:
     curves = []
     for curve in (*column.curves, *column.controls):
-        look = figures.look(curve.method)
+        style = figures.style(curve.method)
         values = {}
         for metric in METRICS:
             low, high = curve.quartiles(metric)
@@ -83,9 +83,9 @@ def _panel_data(column: Column) -> dict[str, Any]:
         curves.append(
             {
                 "label": curve.label,
-                "colour": look.colour,
-                "symbol": look.symbol,
-                "dash": [4 * part for part in look.dash],
+                "colour": style.colour,
+                "symbol": style.symbol,
+                "dash": [4 * part for part in style.dash],
                 "control": curve.control,
                 "samples": _list(curve.samples / 1e6),
                 "seconds": _list(curve.seconds),
@@ -99,16 +99,16 @@ def _list(values: np.ndarray) -> list[float | None]:
     return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]
 
 
-def _intro(table: list[Column], verdicts: list[Claim]) -> str:
-    verdicts = [claim for claim in verdicts if claim.sentence != CONTROL]
-    held = sum(claim.verdict == "holds" for claim in verdicts)
+def _intro(table: list[Column], assessed: list[Claim]) -> str:
+    assessed = [claim for claim in assessed if claim.sentence != CONTROL]
+    held = sum(claim.assessment == "holds" for claim in assessed)
     real = [column for column in table if column.real]
     kind = (
         "real data" if len(real) == len(table)
         else "simulated data" if not real else "real and simulated data"
     )  # fmt: skip
     return (
-        f"{held} of {len(verdicts)} checks of the paper's sentences hold, on {kind}. "
+        f"{held} of {len(assessed)} checks of the paper's sentences hold, on {kind}. "
         f"Lines are medians over the seeds, bands the quartiles."
     )
 
@@ -125,14 +125,15 @@ def _panels(column: Column) -> str:
     return f'<section class="column"><h3>{title}</h3><p class="what">{what}</p>{plots}</section>'
 
 
-def _claims_table(verdicts: list[Claim]) -> str:
+def _claims_table(assessed: list[Claim]) -> str:
     rows = "".join(
-        f'<tr class="{claim.verdict.replace(" ", "-")}"><td>{html.escape(claim.where)}</td>'
+        f'<tr class="{claim.assessment.replace(" ", "-")}"><td>{html.escape(claim.where)}</td>'
         f"<td>{html.escape(claim.sentence)}</td>"
-        f'<td class="verdict">{claim.verdict}</td><td>{_small_table(claim.measured)}</td></tr>'
-        for claim in verdicts
+        f'<td class="assessment">{claim.assessment}</td>'
+        f"<td>{_small_table(claim.measured)}</td></tr>"
+        for claim in assessed
     )
-    head = "<tr><th>experiment</th><th>the paper says</th><th>verdict</th><th>measured</th></tr>"
+    head = "<tr><th>experiment</th><th>the paper says</th><th>assessment</th><th>measured</th></tr>"
     return f'<table class="claims"><thead>{head}</thead><tbody>{rows}</tbody></table>'
 
 

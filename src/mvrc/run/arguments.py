@@ -66,13 +66,16 @@ def check_start(row: dict[str, Any], overflows: Callable[[], str]) -> None:
     wrong = np.isnan(row["objective"]).any() or not np.isfinite(row["gradient_mapping"]).all()
     if wrong and (call := overflows()):
         raise ValueError(
-            f"x0 gives values of {call} that overflow, as exp of a large number does; subtract the "
-            f"largest exponent first, scale the data or start nearer to 0."
+            f"x0 gives values of {call} that overflow, as exp of a large number or a division by 0 "
+            f"does; subtract the largest exponent first, scale the data or start elsewhere."
         )
     if np.isnan(row["objective"]).any():
-        raise ValueError("x0 gives an objective of nan; start where f and g are defined.")
+        raise ValueError(
+            "x0 gives an objective of nan, as log of a negative number or ∞ − ∞ does; start where "
+            "f and g are defined."
+        )
     if not np.isfinite(row["gradient_mapping"]).all():
         raise ValueError(
-            "x0 gives a gradient that is not finite, as a root, log or norm does at 0; start "
-            "elsewhere (problem.check(x0) says which derivative it is)."
+            "x0 gives a gradient that is not finite, as a root, log or norm does at 0 and exp of "
+            "a large number; start elsewhere (problem.check(x0) says which derivative it is)."
         )

@@ -22,6 +22,11 @@ CONFIDENCE = 1.645  # standard errors on either side that hold 90 % of a normal 
 SHARE, MOST = 8, 2**22  # samples of an interval: that part of the run's, at most so many
 FRESH = 2**31  # the number of the stage that has them, which no run comes to
 
+OUTSIDE = (
+    "The last point is outside of the constraint set, where the objective is infinite; more epochs "
+    "bring it closer, and of r(Ax) SpiderADMM is inside in the limit only."
+)
+
 
 class Wanted(NamedTuple):
     """What of a run the user wants to have."""
@@ -151,6 +156,8 @@ def _message(
     part = recorder.part()
     measured = "" if part is None else f", both measured on {part[0]:,} of {part[1]:,} samples"
     why = f" {word.sentence}" if word is not None and word.status is status else ""
+    if np.isposinf(last["objective"]):
+        why += " " + OUTSIDE
     return (
         f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
         f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
@@ -164,9 +171,11 @@ def resumed(result: Result, first: State) -> tuple[State, list[Row]]:
     pairs = zip(
         jax.tree_util.tree_leaves(first), jax.tree_util.tree_leaves(result.state), strict=False
     )
-    if mine != theirs or any(np.shape(a) != np.shape(b) for a, b in pairs):
+    forms = (((np.shape(a), a.dtype), (np.shape(b), b.dtype)) for a, b in pairs)
+    key, other = (getattr(state.core, "key", ()) for state in (first, result.state))
+    if mine != theirs or any(a != b for a, b in forms) or not np.array_equal(key, other):
         raise ValueError(
-            "resume is the result of a different run: problem, x0's shape and dtype, method and "
-            "output must be the same, and a table of C-SAGA must not have been lost."
+            "resume is the result of a different run: problem, x0's shape and dtype, method, seed "
+            "and output must be the same, and a table of C-SAGA must not have been lost."
         )
     return result.state, [array_row(row) for row in result.history.rows]

@@ -104,7 +104,7 @@ def packed(data: Any, sampling: str, side: str, numbers: int) -> PackedSource | 
     local = all(isinstance(a, np.ndarray) or a.devices() == {jax.devices("cpu")[0]} for a in leaves)
     if count > room or not local or jax.default_backend() != "cpu":
         return None
-    buffers = [_buffer(a, room, length) for a in leaves]
+    buffers = [_buffer(a, room) for a in leaves]
     rows = np.array([count, stride_of(count)], np.int32)
     whole = jax.tree_util.tree_unflatten(treedef, buffers)
     return PackedSource(whole, rows, sampling, side, length)  # type: ignore[arg-type]
@@ -113,20 +113,21 @@ def packed(data: Any, sampling: str, side: str, numbers: int) -> PackedSource | 
 _buffers: dict[tuple[int, int], Any] = {}  # by the array and the rows; each goes with its array
 
 
-def _buffer(array: Any, room: int, length: int) -> Any:
+def _buffer(array: Any, room: int) -> Any:
     """A longer array that begins with these rows."""
     key = id(array), room
     if key not in _buffers:
-        _buffers[key] = _copied(np.asarray(array), room, length)
+        _buffers[key] = _copied(np.asarray(array), room)
         weakref.finalize(array, _buffers.pop, key, None)
     return _buffers[key]
 
 
-def _copied(array: np.ndarray, room: int, length: int) -> Any:
+def _copied(array: np.ndarray, room: int) -> Any:
+    """Filled for the longest of pieces, as problems with pieces of any length share the buffer."""
     count, bytes_ = len(array), room * (array.nbytes // len(array))
     memory = np.empty(bytes_ + _ALIGNED, np.uint8)  # of which the system gives what is written
     first = -memory.ctypes.data % _ALIGNED
     buffer = memory[first : first + bytes_].view(array.dtype).reshape(room, *array.shape[1:])
     buffer[:count] = array
-    buffer[count : -(-count // length) * length] = array[0]
+    buffer[count : -(-count // _MOST) * _MOST] = array[0]
     return jax.device_put(buffer)

@@ -79,18 +79,18 @@ class Auto(NamedRecipe):
         notes.append(why)
         if not problem.finite or kind == "averaged":
             return self._drawn(problem, geometry, start, x0, moved, kind, notes)
-        spent, seconds, first, step_size = Counts(), 0.0, None, None
+        counts, seconds, first, step_size = Counts(), 0.0, None, None
         n = problem.n
         assert n is not None
         if n >= LONG:
             rehearsed = rehearse(problem, geometry, x0, sample)
-            first, spent, seconds, step_size = rehearsed
+            first, counts, seconds, step_size = rehearsed
             notes.append(
                 f"With {n:,} samples a pass is expensive: the first point was found on "
-                f"{rehearsed_rows(n):,} of them, for {spent.inner_values / n:.2f} passes."
+                f"{rehearsed_rows(n):,} of them, for {counts.inner_values / n:.2f} passes."
             )
         solver = full_passes(problem, geometry, sample, tuple(notes), first, step_size)
-        return Prepared(None, solver.notes, spent, seconds, moved, solver)
+        return Prepared(None, solver.notes, counts, seconds, moved, solver)
 
     def _drawn(
         self, problem: Composition, geometry: Geometry, start: Start, x0: Any, moved: Any,

@@ -30,7 +30,7 @@ from mvrc.solvers.stages import SAMPLES, staged
 from mvrc.support import cache
 from mvrc.support.partition import Signature, Static, combine, partition, signature
 
-# Chosen on ten problems with networks (PROTOTYPES of part 6), apart from those of the benchmarks.
+# Chosen on ten problems with networks, apart from those of the benchmarks.
 FORGET = 0.1  # weight of a batch in the average of g
 BATCH, MOST = 256, 2048  # samples of a step, at first and at most
 ENOUGH = 256  # samples of a batch from which on long estimates are cut

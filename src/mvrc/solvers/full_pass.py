@@ -127,8 +127,9 @@ class FullPassSolver(CoreSolver):
         return arrays(FullPassState(
             epoch=0, x0=x, x=x, objective=np.inf, gradient=nothing, scale=0.0, inner=self._inner,
             outer=self._inner, squares=nothing, radius=np.inf, model=self.first_model(len(x)),
-            trial=trial, left=np.inf, newton=nothing, end=GOING, decision=0, level=0, rejected=0,
-            rejections=0, runaway=0, unsure=True, first_scale=0.0, first_decrease=-1.0, mark=np.inf,
+            trial=trial, decrease=np.inf, newton=nothing, end=GOING, decision=0, level=0,
+            rejected=0, rejections=0, runaway=0, unsure=True, first_scale=0.0,
+            first_decrease=-1.0, mark=np.inf,
         ))  # fmt: skip
 
     def init(self, x0: Any) -> tuple[FullPassState, Info]:
@@ -156,7 +157,7 @@ class FullPassSolver(CoreSolver):
             found = self.evaluate(state.trial.point)
             objective = found.value + self.penalty.value(state.trial.point)
             if np.isfinite(state.objective):
-                state = self._judge(state, found, objective)
+                state = self._assess(state, found, objective)
             else:
                 state = self._begin(state, found, objective)
             if state.end == GOING and np.isfinite(state.objective):
@@ -198,7 +199,7 @@ class FullPassSolver(CoreSolver):
             outer=found.outer, scale=found.scale + abs(objective - found.value),
         )  # fmt: skip
 
-    def _judge(self, state: FullPassState, found: Evaluation, objective: float) -> FullPassState:
+    def _assess(self, state: FullPassState, found: Evaluation, objective: float) -> FullPassState:
         """After the pass at a trial: accepted or rejected, and the radius."""
         trial, noise = state.trial, NOISE * self.eps * state.scale
         if objective == -np.inf:
@@ -271,14 +272,14 @@ class FullPassSolver(CoreSolver):
                     continue
             break
         state = state._replace(
-            trial=trial, newton=found.step, left=found.left if found.minimum else np.inf,
+            trial=trial, newton=found.step, decrease=found.decrease if found.minimum else np.inf,
             unsure=not (found.minimum and (found.sure or self.penalty.zero)),
         )  # fmt: skip
         if small:
             return state._replace(end=PLATEAU if self._flat(state, D, found) else CONVERGED)
         if stuck or ended == STALLED:
             short = np.all(np.abs(found.step) <= self.eps**0.5 * np.abs(state.x))
-            close = found.left <= CLOSE * NOISE * self.eps * state.scale
+            close = found.decrease <= CLOSE * NOISE * self.eps * state.scale
             if not (close or short) or self.kinked(state):
                 return state._replace(end=STALLED)
             return state._replace(end=PLATEAU if self._flat(state, D, found) else PRECISION)
@@ -306,7 +307,7 @@ class FullPassSolver(CoreSolver):
         if noise > self.eps**0.25 * (size + max(state.first_decrease, 0.0)):
             noise = 0.0  # rounding that hides Φ itself says nothing of what is left
         unmoved = np.all(np.abs(found.step) <= 2 * self.eps * np.abs(state.x))
-        return bool(found.left <= max(self.eps**TOLERANCE * size, noise) or unmoved)
+        return bool(found.decrease <= max(self.eps**TOLERANCE * size, noise) or unmoved)
 
     def _flat(self, state: FullPassState, D: np.ndarray, found: Assessment) -> bool:
         """Whether an unknown has lost the curvature that it had: a plateau."""

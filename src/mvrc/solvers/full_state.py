@@ -40,7 +40,7 @@ class FullPassState(NamedTuple):
     radius: Any  # Δ; ∞ before the first pass
     model: Any
     trial: Trial
-    left: Any  # decrease that the undamped model predicts at x
+    decrease: Any  # what the undamped model predicts at x
     newton: Any  # its step
     end: Any  # one of GOING, …
     decision: Any  # place in DECISIONS
@@ -57,7 +57,7 @@ class FullPassState(NamedTuple):
 class Assessment(NamedTuple):
     """What an undamped and unfloored model at x predicts."""
 
-    left: float  # decrease
+    decrease: float  # of Φ, predicted
     step: np.ndarray
     minimum: bool  # it has one
     sure: bool  # and that is beyond rounding
@@ -65,11 +65,11 @@ class Assessment(NamedTuple):
 
 def explained(code: int, state: FullPassState, rounding: float) -> End:
     """The end of that code, with its sentence; `rounding` is that of Φ."""
-    left = float(state.left)
+    decrease = float(state.decrease)
     way = direction(state.trial.point - state.x0, state.x - state.x0)
     predicted = "the model has no minimum"
-    if np.isfinite(left):
-        predicted = f"the model predicts a further decrease of {max(left, 0.0) + 0.0:.2g}"
+    if np.isfinite(decrease):
+        predicted = f"the model predicts a further decrease of {max(decrease, 0.0) + 0.0:.2g}"
     sentences = {
         CONVERGED: f"With curvature measured at this point {predicted}.",
         PLATEAU: "Along one unknown Φ has neither slope nor curvature any more: it is flat there, "

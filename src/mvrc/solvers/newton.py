@@ -198,8 +198,8 @@ class NewtonSolver(FullPassSolver):
         )
         u = found.u
         s = u - state.x
-        left = -float(g @ s) - 0.5 * float(s @ (B @ s))
-        left -= self.penalty.value(u) - self.penalty.value(state.x)
+        decrease = -float(g @ s) - 0.5 * float(s @ (B @ s))
+        decrease -= self.penalty.value(u) - self.penalty.value(state.x)
         lowest = spectrum.lowest
         if lowest < -floor:  # on the free directions only, from the derivative of the prox
             lowest = lowest_with_penalty(self.penalty, H, g, state.x, D, spectrum.largest)
@@ -208,11 +208,11 @@ class NewtonSolver(FullPassSolver):
                 u, _ = semismooth(H, g, state.x, self.penalty, D, t, u)
                 v = u - state.x
                 more = -float(g @ v) - 0.5 * float(v @ (H @ v))
-                left = max(left, more - self.penalty.value(u) + self.penalty.value(state.x))
+                decrease = max(decrease, more - self.penalty.value(u) + self.penalty.value(state.x))
         # A minimum of the model is no higher than x itself.
-        lower = left >= -NOISE * eps * state.scale
+        lower = decrease >= -NOISE * eps * state.scale
         minimum = bool(found.solved and lower and lowest >= -floor)
-        return Assessment(max(left, 0.0), s, minimum, bool(lowest > floor))
+        return Assessment(max(decrease, 0.0), s, minimum, bool(lowest > floor))
 
     def confirm(
         self, state: FullPassState, D: np.ndarray, found: Assessment
@@ -278,7 +278,7 @@ class NewtonSolver(FullPassSolver):
                 lambda v: self.product(state, v), lambda b: solve(b)[0],  # type: ignore[index]
                 g, D, self.eps, CONFIRMING,
             )  # fmt: skip
-            return checked.minimum and checked.solved and checked.predicted <= 4 * found.left
+            return checked.minimum and checked.solved and checked.predicted <= 4 * found.decrease
         observed, model = float(s @ self.product(state, s)), float(s @ (H @ s))
         return observed >= 0.25 * model
 
@@ -289,7 +289,7 @@ class NewtonSolver(FullPassSolver):
             return self._propose_with_penalty(state, D, found)
         s: np.ndarray | None = None
         delta = 0.0
-        solved = (found.step, found.left) if found.sure and not model.tried else None
+        solved = (found.step, found.decrease) if found.sure and not model.tried else None
         if solved is None:
             solved = solve_scaled(B, -g, self.eps)
         if solved is not None and np.linalg.norm(D * solved[0]) <= 1.1 * radius:

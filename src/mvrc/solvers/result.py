@@ -153,7 +153,14 @@ class Result:
     @staticmethod
     def load(path: str | Path) -> Result:
         """A result that was saved. Load only files that you trust, as with every pickle."""
-        found = pickle.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
+        try:
+            found = pickle.loads(data)
+        except Exception as error:
+            raise ValueError(
+                f"the file {str(path)!r} is no result that was saved, or not by this version of "
+                f"mvrc ({type(error).__name__})."
+            ) from error
         return checks.instance(f"the file {str(path)!r}", found, Result)
 
     def __repr__(self) -> str:

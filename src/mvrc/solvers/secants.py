@@ -18,7 +18,7 @@ from mvrc.support.numerics import power_step
 MEMORY = 10  # pairs that are kept (Liu & Nocedal 1989 advise 3 to 20)
 PRODUCTS = 50  # most products with ∇²F before CONVERGED is said; else more steps are made
 AGE = 20  # points after which, with a rejection among them, the metric is measured again
-CURVED = 1e-8  # least sᵀy of a pair that is kept, relative to ‖Ds‖‖D⁻¹y‖
+LEAST_CURVATURE = 1e-8  # least sᵀy of a pair that is kept, relative to ‖Ds‖‖D⁻¹y‖
 EXACT, ROUGH = 1e-6, 1e-3  # tolerances of model problems
 
 
@@ -67,7 +67,7 @@ class SecantSolver(FullPassSolver):
         model = model._replace(age=model.age + accepted, rejected=model.rejected or not accepted)
         D = self.metric(state.squares)
         lengths = float(np.linalg.norm(D * s)) * float(np.linalg.norm(y / D))
-        if not float(s @ y) > CURVED * lengths:
+        if not float(s @ y) > LEAST_CURVATURE * lengths:
             # Φ falls as predicted, without upward curvature: longer steps.
             straight = accepted and ratio >= self.region.good
             return model._replace(sigma=model.sigma / 10 if straight else model.sigma)
@@ -132,9 +132,9 @@ class SecantSolver(FullPassSolver):
 
     def _with_penalty(self, state: FullPassState, apply: Any, u: np.ndarray) -> Assessment:
         s = u - state.x
-        left = -float(state.gradient @ s) - 0.5 * float(s @ apply(s))
-        left -= self.penalty.value(u) - self.penalty.value(state.x)
-        return Assessment(max(left, 0.0), s, True, True)
+        decrease = -float(state.gradient @ s) - 0.5 * float(s @ apply(s))
+        decrease -= self.penalty.value(u) - self.penalty.value(state.x)
+        return Assessment(max(decrease, 0.0), s, True, True)
 
     def confirm(
         self, state: FullPassState, D: np.ndarray, found: Assessment

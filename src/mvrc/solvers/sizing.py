@@ -34,7 +34,7 @@ def _once(function: Callable[[Composition, Geometry], Any]) -> Callable[..., Any
     @functools.wraps(function)
     def remembered(problem: Composition, geometry: Geometry) -> Any:
         numbers, static = partition(problem.packed(geometry), geometry.x.dtype)
-        key = (static, geometry, tuple((np.shape(a), np.dtype(a.dtype)) for a in numbers))
+        key = (static, geometry, tuple((np.shape(a), a.dtype) for a in numbers))
         if key not in known:
             if len(known) > 64:
                 known.clear()

@@ -20,8 +20,8 @@ C = TypeVar("C", bound=type)
 
 # How JAX names what it traced, which here is a line of this library, not the user's.
 _TRACED = re.compile(r"^function \S+ at \S+ traced for \w+ ")
-# What JAX says of r["a"] for an array r.
-_NAMED = re.compile(r"string indexing; got idx=(.*?)\.?$")
+# What JAX says of r["a"] and of r.a for an array r.
+_NAMED = re.compile(r"(?:string indexing; got idx=|Tracer has no attribute )(.*?)\.?$")
 # A user's function looked at a number that is not known before the compiled program runs.
 _VALUES = (
     jax.errors.ConcretizationTypeError,
@@ -115,9 +115,10 @@ def reason(error: Exception) -> str:
             "must be made of jax.numpy operations whose shapes do not depend on values"
         )
     first = (str(error).strip().splitlines() or [""])[0].split(". ")[0]
-    if isinstance(error, TypeError) and (name := _NAMED.search(first)):
+    if isinstance(error, TypeError | AttributeError) and (name := _NAMED.search(first)):
+        asked = f".{name[1]}" if isinstance(error, AttributeError) else name[1]
         return (
-            f"it asks an array for {name[1]}, and a sample of an array or a DataFrame is a row of "
+            f"it asks an array for {asked}, and a sample of an array or a DataFrame is a row of "
             f"numbers without names; ask by position, or give a dict of arrays, as dict(frame)"
         )
     first = _TRACED.sub("it ", first)
@@ -137,17 +138,33 @@ def nearest(word: Any, known: Iterable[str]) -> str:
 _ELSEWHERE = {
     **dict.fromkeys(("lr", "learning_rate", "eta", "eta0"), "step_size"),
     **dict.fromkeys(
-        ("max_iter", "maxiter", "n_iter", "iterations", "max_epochs", "steps"), "epochs"
+        ("max_iter", "maxiter", "n_iter", "iterations", "max_epochs", "n_epochs", "steps"), "epochs"
     ),
     **dict.fromkeys(("verbose", "disp", "progress_bar"), "progress"),
     **dict.fromkeys(("random_state", "key", "rng"), "seed"),
     **dict.fromkeys(("ftol", "gtol", "atol", "tolerance"), "tol"),
     **dict.fromkeys(("batch", "minibatch", "minibatch_size"), "batch_size"),
     **dict.fromkeys(("data", "samples"), "inner_data"),
-    **dict.fromkeys(("reg", "penalty", "regulariser"), "regularizer"),
+    **dict.fromkeys(
+        ("reg", "penalty", "regulariser", "constraint", "constraints", "bounds"), "regularizer"
+    ),
+    **dict.fromkeys(("jac", "jacobian"), "inner_jacobian"),
     **dict.fromkeys(("optimizer", "solver", "algorithm"), "method"),
 }
-_OF_METHODS = ("step_size", "momentum", "batch_size", "period")
+# Arguments of another call than that in which they are given.
+_THERE = {
+    **dict.fromkeys(
+        ("step_size", "momentum", "batch_size", "period"),
+        "it is a method's, as in method=mvrc.MVRC({}=…)",
+    ),
+    **dict.fromkeys(
+        ("epochs", "progress", "seed", "tol"), "it is minimize's, as in minimize(problem, x0, {}=…)"
+    ),
+    **dict.fromkeys(
+        ("regularizer", "inner_data", "inner_jacobian"),
+        "it is the problem's, as in Composition(…, {}=…)",
+    ),
+}
 
 
 def explain_keywords(function: F) -> F:
@@ -170,8 +187,8 @@ def explain_keywords(function: F) -> F:
                 meant = f"max_{meant}" if f"max_{meant}" in known else meant
                 if meant in known:
                     near = f" (here {meant})"
-                elif meant in _OF_METHODS and "method" in known:
-                    near = f" (it is a method's, as in method=mvrc.MVRC({meant}=…))"
+                elif meant in _THERE and f"{meant}s" not in known:
+                    near = f" ({_THERE[meant].format(meant)})"
                 else:
                     near = nearest(word, known)
                 raise TypeError(f"{name}() has no argument {word!r}{near}; {listed}.")

@@ -12,6 +12,7 @@ from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import key_bits
 from mvrc.support import checks
+from mvrc.support.numerics import divide
 from mvrc.theory.constants import Constants
 
 _POINTS = 8  # points tried in the ball
@@ -108,7 +109,7 @@ def _bounds(
     turned = jnp.max(jnp.linalg.norm(gradients - others, axis=-1), axis=-1)
     return _Bounds(
         l_f=jnp.max(jnp.linalg.norm(gradients, axis=-1)),
-        L_f=jnp.max(turned / jnp.where(apart > 0, apart, jnp.inf)),
+        L_f=jnp.max(divide(turned, apart)),
         l_g=jnp.max(slope),
         L_g=jnp.max(change),
         sigma_g=jnp.sqrt(jnp.max(noise)),

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from mvrc.support import checks
+from mvrc.support.numerics import divide
 
 
 class Neighbors(NamedTuple):
@@ -47,7 +48,7 @@ def calibrate(square: np.ndarray, perplexity: float, rounds: int = 64) -> np.nda
     spread = square.mean(axis=1)
     low = np.zeros(len(square))
     high = np.full(len(square), np.inf)
-    b = 1 / np.where(spread > 0, spread, 1)
+    b = divide(1.0, spread, 1.0)
     for _ in range(rounds):
         p = _softmax(-b[:, None] * square)
         entropy = -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=1)

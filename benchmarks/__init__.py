@@ -13,6 +13,7 @@ Commands of their own, written to docs/comparison.md by comparison.py (`make ben
     held_out.py   the same on instances that had no part in any choice
     solvers.py    `Auto` against cvxpy, SciPy and FISTA
 And to docs/auto.md: nist.py, certified regressions; networks.py, networks.
+streams.py: `Auto` on streams against the least gap possible, for docs/auto.md.
 Pictures: picture.py, the README's; small_batches.py, that of docs/networks.md.
 
 Shared by all rooms:

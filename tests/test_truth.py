@@ -291,3 +291,25 @@ def test_falling_without_bound_along_a_direction_without_curvature(n):
         regularizer=mvrc.L1(0.01),
     )
     assert mvrc.minimize(problem, np.zeros(3)).status == mvrc.Status.UNBOUNDED
+
+
+def test_unknowns_that_nothing_depends_on_hide_no_others() -> None:
+    """Pixels that are 0 in every image, beside rare ones: the metric of secants is of the rest."""
+    rng = np.random.default_rng(0)
+    images = rng.random((400, 30)) * (rng.random((400, 30)) < np.logspace(-2, 0, 30))
+    images[:, :10] = 0.0
+    labels = np.sign(images @ rng.standard_normal(30) + 0.1 * rng.standard_normal(400))
+    data = np.column_stack([images, labels]).astype("f")
+
+    def inner(x: Any, s: Any) -> Any:
+        score = jnp.tanh(s[:30] @ x["first"]) @ x["last"]
+        return jnp.exp(jnp.logaddexp(0.0, -s[30] * score))[None]
+
+    x0 = {
+        "first": rng.standard_normal((30, 12)).astype("f") / 5,
+        "last": rng.standard_normal(12).astype("f") / 3,
+    }
+    problem = mvrc.Composition(inner, lambda y: jnp.log(y[0]), data)
+    result = mvrc.minimize(problem, x0, epochs=150)
+    assert result.objective < 0.3 * problem.objective(x0)
+    assert np.array_equal(result.x["first"][:10], x0["first"][:10])

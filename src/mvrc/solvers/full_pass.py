@@ -323,12 +323,16 @@ class FullPassSolver(CoreSolver):
     def widened(self, state: FullPassState, diagonal: np.ndarray) -> np.ndarray:
         """D² after a look at the curvature of each unknown.
 
-        Where there never was any beyond rounding, as far out on a branch of log cosh, it is gᵢ²/2S,
-        which has its units, and is a lower bound of Gauss and Newton's (Cauchy–Schwarz).
+        Where there never was any beyond rounding, as far out on a branch of log cosh, it is the
+        bound from the slope.
         """
-        squares = np.maximum(state.squares, diagonal)
-        instead = state.gradient**2 / (2 * state.scale) if state.scale > 0 else 0.0
+        squares, instead = np.maximum(state.squares, diagonal), self.bound(state)
         return np.where(squares > self.eps * instead, squares, instead)
+
+    def bound(self, state: FullPassState) -> np.ndarray:
+        """gᵢ²/2S, a lower bound of Gauss and Newton's curvature (Cauchy–Schwarz), in its units: a
+        step gᵢ/Dᵢ² along one unknown promises no more than S."""
+        return state.gradient**2 / (2 * state.scale) if state.scale > 0 else 0.0 * state.gradient
 
     def keep_step_size(self, curvature: float) -> None:
         """λ = 1/curvature, from the first measurement."""

@@ -47,22 +47,25 @@ def equilibrate(
     product: Callable[[np.ndarray], np.ndarray], d: int, start: np.ndarray | None,
     rounds: int = 4, probes: int = 2,
 ) -> np.ndarray:  # fmt: skip
-    """D² such that the rows of D⁻¹HD⁻¹ are of equal norm, from products with random signs.
+    """D² such that the rows of D⁻¹HD⁻¹ are of equal norm, from products with random signs; 0 of
+    rows that are 0: with a D that is next to nothing they would hide all others.
 
     After Ruiz 2001 and Bradley & Murray 2011. From D = 1 the norms have Dᵢ in them once: the first
     round takes them whole, the others by their root. With a `start` there is one round.
     """
     rng = np.random.default_rng(0)
-    D = np.ones(d) if start is None else np.sqrt(start)
+    D = np.ones(d) if start is None or not np.any(start) else np.sqrt(start)
+    D, there = np.where(D > 0, D, D.max()), np.ones(d, bool)
     for k in range(rounds if start is None else 1):
         square = np.zeros(d)
         for _ in range(probes):
-            square += (product(rng.choice([-1.0, 1.0], d) / D) / D) ** 2
+            square += (product(there * rng.choice([-1.0, 1.0], d) / D) / D) ** 2
         norm = np.sqrt(square / probes)
         top = norm.max()
         if not (np.isfinite(top) and top > 0):
             break
         whole = k == 0 and start is None
+        there &= norm > 1e-30 * top
         norm = np.maximum(norm, top * (1e-30 if whole else 1e-12))
         D = D * (norm / np.sqrt(top) if whole else np.sqrt(norm))
-    return D * D
+    return there * D * D

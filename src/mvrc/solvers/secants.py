@@ -91,7 +91,7 @@ class SecantSolver(FullPassSolver):
                 self.keep_step_size(float(np.linalg.norm(image)))
         return state._replace(
             model=model._replace(diagonal=diagonal, age=0, rejected=False),
-            squares=self.widened(state, diagonal),
+            squares=np.maximum(self.widened(state, diagonal), self.bound(state)),
         )
 
     def _hessian(self, state: FullPassState, v: np.ndarray) -> np.ndarray:

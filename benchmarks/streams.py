@@ -28,8 +28,8 @@ CASES = (
 )  # fmt: skip
 
 
-def portfolio(d: int, dtype: Any, seed: int = 0) -> tuple[mvrc.Composition, Any, float]:
-    """The problem, the gap of a point, tr(H⁻¹V)/2."""
+def portfolio(d: int, dtype: Any, seed: int = 0) -> tuple[mvrc.Composition, Any, float, float]:
+    """The problem, the gap of a point, tr(H⁻¹V)/2, the minimum."""
     rng = np.random.default_rng(seed)
     load = 0.8 * rng.uniform(0.5, 1.5, d)
     mean = 0.05 + 0.05 * rng.standard_normal(d)
@@ -55,12 +55,13 @@ def portfolio(d: int, dtype: Any, seed: int = 0) -> tuple[mvrc.Composition, Any,
         return float(0.5 * e @ H @ e)
 
     problem = mvrc.Composition(inner, outer, mvrc.Stream(draw))
-    return problem, gap, float(np.trace(np.linalg.solve(H, V)) / 2)
+    least = float(-mean @ best + RISK * best @ S @ best)
+    return problem, gap, float(np.trace(np.linalg.solve(H, V)) / 2), least
 
 
 def ratios(d: int, dtype: str, seeds: int, samples: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Samples of each epoch, the mean gap there over the least one, seconds of a run."""
-    problem, gap, constant = portfolio(d, np.dtype(dtype))
+    problem, gap, constant, _ = portfolio(d, np.dtype(dtype))
     runs, seconds = [], []
     for seed in range(seeds):
         made: list[tuple[int, float]] = []

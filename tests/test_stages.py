@@ -6,41 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.streams import portfolio
 
 import mvrc
-
-RISK = 0.2
-
-
-def portfolio(d: int, dtype=np.float64, seed: int = 0):
-    """−mean + risk·variance of Gaussian returns; the gap, and the constant that no method beats."""
-    rng = np.random.default_rng(seed)
-    load = 0.8 * rng.uniform(0.5, 1.5, d)
-    mean = 0.05 + 0.05 * rng.standard_normal(d)
-    spread = rng.uniform(0.5, 2, d)
-    S = np.outer(load, load) + np.diag(spread**2)
-    H, best = 2 * RISK * S, np.linalg.solve(2 * RISK * S, mean)
-    # The covariance of ∇F from one sample at the minimum: tr(H⁻¹V)/2N is the least mean gap.
-    V = S + 4 * RISK**2 * (S * (best @ S @ best) + np.outer(S @ best, S @ best))
-    constant = np.trace(np.linalg.solve(H, V)) / 2
-    given = [a.astype(dtype) for a in (mean, load, spread)]
-
-    def draw(key, size):
-        one, other = jax.random.split(key)
-        market = jax.random.normal(one, (size, 1), dtype)
-        return given[0] + market * given[1] + jax.random.normal(other, (size, d), dtype) * given[2]
-
-    problem = mvrc.Composition(
-        lambda x, r: jnp.stack([r @ x, (r @ x) ** 2]),
-        lambda y: -y[0] + RISK * (y[1] - y[0] ** 2),
-        mvrc.Stream(draw),
-    )
-
-    def gap(x):
-        e = np.asarray(x, float) - best
-        return 0.5 * e @ H @ e
-
-    return problem, gap, constant, -mean @ best + RISK * best @ S @ best
 
 
 def gaps(problem, gap, x0, seeds, method=None, **limits):
@@ -61,7 +29,7 @@ def gaps(problem, gap, x0, seeds, method=None, **limits):
 
 def test_a_stream_is_followed_like_one_over_its_samples():
     """Within 1.2 × of the least possible over two decades, 12 seeds."""
-    problem, gap, constant, _ = portfolio(10)
+    problem, gap, constant, _ = portfolio(10, np.float64)
     samples, mean = gaps(problem, gap, np.zeros(10), 12, samples=60_000)
     late = samples > 500
     assert samples[late][-1] > 90 * samples[late][0]
@@ -73,7 +41,7 @@ def test_a_stream_is_followed_like_one_over_its_samples():
 
 def test_the_interval_is_of_fresh_samples_and_covers():
     """90 %: of 40 runs 36 ± 2, and fewer than 30 in one of a thousand such tests."""
-    problem, gap, _, least = portfolio(10)
+    problem, gap, _, least = portfolio(10, np.float64)
     covered = 0
     for seed in range(40):
         result = mvrc.minimize(problem, np.zeros(10), samples=5_000, seed=seed)
@@ -87,7 +55,7 @@ def test_the_interval_is_of_fresh_samples_and_covers():
 
 
 def test_a_resumed_stream_is_the_same_run(tmp_path):
-    problem, *_ = portfolio(10)
+    problem, *_ = portfolio(10, np.float64)
     whole = mvrc.minimize(problem, np.zeros(10), epochs=9, seed=3)
     half = mvrc.minimize(problem, np.zeros(10), epochs=4, seed=3)
     rest = mvrc.minimize(problem, np.zeros(10), epochs=9, seed=3, resume=half)
@@ -139,7 +107,7 @@ def test_many_unknowns_take_averaged_steps_whose_step_is_found():
 
 
 def test_many_seeds_of_what_draws_on_the_host_are_runs_of_their_own(tmp_path):
-    problem, *_ = portfolio(10)
+    problem, *_ = portfolio(10, np.float64)
     many = mvrc.minimize_many(problem, np.zeros(10), seeds=[4, 5], epochs=3, checkpoint=tmp_path)
     alone = mvrc.minimize(problem, np.zeros(10), seed=5, epochs=3)
     assert np.array_equal(many[1].x, alone.x) and not np.array_equal(many[0].x, many[1].x)

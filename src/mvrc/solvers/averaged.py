@@ -35,7 +35,9 @@ FORGET = 0.1  # weight of a batch in the average of g
 BATCH, MOST = 256, 2048  # samples of a step, at first and at most
 ENOUGH = 256  # samples of a batch from which on long estimates are cut
 CHUNK = 100  # steps of one program
-CHECK, PASSES, SHARE = 400, 6, 8  # steps between checks: at least, in passes, a share of all
+CHECK, PASSES = 400, 6  # steps between checks: at least, and in passes
+SHARE, LONGEST = 8, 16  # later a share of all steps, but not more than so many times the first
+FALL = 1e-3  # a fall by less than this share of Φ, or of what was gained, is none
 RATE, APART = 1e-2, 10**0.5  # the first step size of the race, and the factor between two
 FURTHEST = 12  # factors on either side
 RACE = 8192  # samples on which it is decided
@@ -135,17 +137,22 @@ class AveragedSolver(CoreSolver):
         rate, batch = float(state.rate), int(state.batch)
         core, made = state.core, int(state.core.scheme.k)
         n = _least(self.problem) if self.finite else 0
-        steps = max(CHECK, PASSES * n // batch, made // SHARE)
+        steps = max(CHECK, PASSES * n // batch)
+        steps = min(max(steps, made // SHARE), LONGEST * steps)
         core = self._run(core, rate, batch, -(-steps // CHUNK))
         x = np.asarray(self._at(core))
         objective, mapping = self._checked(x) if np.all(np.isfinite(x)) else (np.inf, np.inf)
         best = float(state.objective)
         bad, halvings = int(state.bad) + 1, int(state.halvings)
-        finite = np.isfinite(objective)
-        far = not finite or objective > best + 0.5 * abs(float(state.first) - best)
-        if objective < best or not (self.finite or far):  # of a stream it is not known better
+        finite, gained = np.isfinite(objective), abs(float(state.first) - best)
+        far = not finite or objective > best + 0.5 * gained
+        if objective < best - FALL * min(abs(best), gained) or not (self.finite or far):
+            # Of a stream it is not known better.
             found = (core, core, min(objective, best), mapping, rate, batch, 0, 0, ACCEPTED)
             return self._with(state, *found)
+        if objective < best:
+            state = self._with(state, core, core, objective, mapping)
+            best = objective
         if bad < BAD and not far:
             found = (core, state.best, best, state.mapping, rate, batch, bad, halvings, 0)
             return self._with(state, *found)
@@ -161,7 +168,7 @@ class AveragedSolver(CoreSolver):
     @staticmethod
     def _with(state: AveragedState, core: Core, best: Core, *numbers: Any) -> AveragedState:
         names = ("objective", "mapping", "rate", "batch", "bad", "halvings", "decision")
-        new: Any = dict(zip(names, map(np.asarray, numbers), strict=True))
+        new: Any = dict(zip(names, map(np.asarray, numbers), strict=False))
         return state._replace(core=core, best=best, **new)
 
     def _race(self, state: AveragedState) -> AveragedState:

@@ -157,7 +157,7 @@ class AveragedSolver(CoreSolver):
             found = (core, state.best, best, state.mapping, rate, batch, bad, halvings, 0)
             return self._with(state, *found)
         # Back to the best point: averaging begins anew, with what is known of g.
-        begun = self._scheme(rate, batch).init(self._at(state.best))
+        begun = self._scheme(rate, batch).init(jnp.asarray(self._at(state.best)))
         core = state.best._replace(scheme=begun, epoch=core.epoch)
         decision = REJECTED if finite else BROKEN
         if self.finite:

@@ -66,9 +66,8 @@ class StagesSolver(CoreSolver):
 
     over the stages of the last six blocks: for r = 0 the mean of the Newton points xₖ − H⁻¹vₖ,
     weighted by their samples, which near a minimum is as good as the minimum over all samples.
-    ∇²F is measured on a part of a stage. While a step promises three times the decrease that noise
-    alone promises, tr(H⁻¹V)/2m, stages stay small, the step within a radius, and only the newest
-    counts; then each stage has half as many samples as all before.
+    ∇²F is measured on a part of a stage. While a step promises more than noise does, tr(H⁻¹V)/2m,
+    stages stay small and only the newest counts; then each has half as many samples as all before.
     A rise of Φ by four standard errors from one stage to the next is rejected.
 
     Args:

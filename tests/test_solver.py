@@ -75,6 +75,25 @@ def test_another_run_is_refused():
         mvrc.minimize(ONE.problem, ONE.x0, "civr", epochs=2, resume=3)
 
 
+def test_other_data_are_refused_and_another_step_size_is_not():
+    rows = np.random.default_rng(0).standard_normal((50, 3))
+    squared = lambda x, s: (s @ x - 1)[None] ** 2  # noqa: E731
+    problem = lambda rows: mvrc.Composition(squared, jnp.sum, rows)  # noqa: E731
+    first = mvrc.minimize(problem(rows), np.zeros(3), epochs=1)
+    with pytest.raises(ValueError, match="resume is a result on other data.*x0=result.x"):
+        mvrc.minimize(problem(rows + 1e-9), np.zeros(3), resume=first)
+    with pytest.raises(ValueError, match="other data"):
+        mvrc.minimize(problem(rows[1:]), np.zeros(3), resume=first)
+    steps = [mvrc.minimize(problem(rows.copy()), np.zeros(3), mvrc.CIVR(1e-2), epochs=2)]
+    steps += [
+        mvrc.minimize(problem(rows), np.zeros(3), mvrc.CIVR(s), epochs=4, resume=steps[0])
+        for s in (1e-2, 1e-3)
+    ]
+    assert steps[1].step_size == 1e-2 and steps[2].step_size == 1e-3
+    moved = [np.linalg.norm(r.x - steps[0].x) for r in steps[1:]]
+    assert 0 < moved[1] < 0.5 * moved[0]
+
+
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x80\x04cno.such\nThing\n."], ids=repr)
 def test_a_file_that_is_no_result(data, tmp_path):
     (tmp_path / "result").write_bytes(data)

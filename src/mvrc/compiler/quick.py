@@ -17,10 +17,13 @@ import jaxlib
 from mvrc.compiler import disk
 from mvrc.support import tricks
 
-# Releases that know the options: an unknown one is an error.
-TESTED = ("0.8.2", "0.8.3", "0.9.0", "0.9.0.1", "0.12.0", "0.12.0.1")
-
-_OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+# Releases and the options that they know: another one is an error.
+_THREADS = {"xla_cpu_parallel_codegen_split_count": 1}
+_BOTH = {"xla_cpu_use_fusion_emitters": False, **_THREADS}
+TESTED = {
+    **dict.fromkeys(("0.8.2", "0.8.3", "0.9.0", "0.9.0.1"), _BOTH),
+    **dict.fromkeys(("0.12.0", "0.12.0.1"), _THREADS),
+}
 _RARE = {"xla_backend_optimization_level": 0}
 
 # Numbers that a program evaluates which runs a few times in a run, up to which it is not optimised:
@@ -30,10 +33,10 @@ SMALL = 2**26
 
 def options(rare: bool = False) -> dict[str, Any]:
     """For `jax.jit(…, compiler_options=…)`; `rare`: of a program that hardly runs."""
-    fits = jax.default_backend() == "cpu" and jaxlib.__version__ in TESTED
-    if not (fits and tricks.on("quick")):
+    known = TESTED.get(jaxlib.__version__)
+    if known is None or jax.default_backend() != "cpu" or not tricks.on("quick"):
         return {}
-    return _OPTIONS | _RARE if rare else dict(_OPTIONS)
+    return known | _RARE if rare else dict(known)
 
 
 class Program:

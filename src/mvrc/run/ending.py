@@ -9,6 +9,7 @@ import numpy as np
 
 from mvrc.oracle import Counts
 from mvrc.oracle.exact import estimated
+from mvrc.run.fingerprint import glance
 from mvrc.run.measuring import Recorder
 from mvrc.run.setup import Setup
 from mvrc.run.state import Progress, Row, State, at_seed, readable
@@ -50,7 +51,7 @@ def conclude(
     found: Ends = ends(state, rows)
     word = setup.solver.end(state.core, wanted.has_tolerance)
     unsaved = (wanted.unsaved,) if wanted.unsaved else ()
-    results = []
+    data, results = glance(setup.problem), []
     for seed in [None] if setup.axis is None else range(setup.axis):
         made = [row_of(row, seed) for row in (*progress.failed, *rows)]
         own = state._replace(
@@ -82,6 +83,7 @@ def conclude(
                 state=own,
                 notes=(*setup.notes(int(state.restarts)), *unsaved),
                 interval=_interval(setup, at_seed(chosen, seed), recorder.counts(state), seed),
+                data=data,
             )
         )
     return results
@@ -165,8 +167,8 @@ def _message(
     )
 
 
-def resumed(result: Result, first: State) -> tuple[State, list[Row]]:
-    """State and rows of a result, which must be of such a run."""
+def resumed(result: Result, first: State, data: str) -> tuple[State, list[Row]]:
+    """State and rows of a result, which must be of such a run on such data."""
     mine, theirs = (str(jax.tree_util.tree_structure(s)) for s in (first, result.state))
     pairs = zip(
         jax.tree_util.tree_leaves(first), jax.tree_util.tree_leaves(result.state), strict=False
@@ -177,5 +179,10 @@ def resumed(result: Result, first: State) -> tuple[State, list[Row]]:
         raise ValueError(
             "resume is the result of a different run: problem, x0's shape and dtype, method, seed "
             "and output must be the same, and a table of C-SAGA must not have been lost."
+        )
+    if result.data != data:
+        raise ValueError(
+            "resume is a result on other data, whose state would not be true of these; start at "
+            "its point instead: x0=result.x."
         )
     return result.state, [array_row(row) for row in result.history.rows]

@@ -18,6 +18,7 @@ from mvrc.sampling import Source
 from mvrc.support import cache, settings
 from mvrc.support.partition import strongly, weakly
 
+_ROWS = 1024  # about so many are glanced at
 _RANDOM = ("jax_threefry_partitionable",)  # which random numbers
 
 
@@ -50,6 +51,21 @@ def fingerprint(
     if problem.inner_jacobian is not None:
         words["inner_jacobian"] = _function(problem.inner_jacobian, x, inner)
     return {**words, **_fields("method", method)}
+
+
+def glance(problem: Any) -> str:
+    """A checksum of a few rows of the data, against a state that goes on with other data."""
+    words = []
+    for source in (problem.inner_source, problem.outer_source):
+        said, what = ("none", None) if source is None else source.fingerprint()
+        rows = () if callable(what) else jax.tree_util.tree_map(_some, what)
+        words.append(f"{said} {_hash(rows)}")
+    return ", ".join(words)
+
+
+def _some(array: Any) -> Any:
+    array = np.asarray(array)
+    return array[:: max(1, len(array) // _ROWS)]
 
 
 def _fields(prefix: str, value: Any) -> dict[str, str]:

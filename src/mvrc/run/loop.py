@@ -23,7 +23,7 @@ from mvrc.run.arguments import (
 )
 from mvrc.run.checkpoint import Checkpoint
 from mvrc.run.ending import Wanted, conclude, resumed, row_of
-from mvrc.run.fingerprint import fingerprint
+from mvrc.run.fingerprint import fingerprint, glance
 from mvrc.run.measuring import Recorder
 from mvrc.run.progress import Bar
 from mvrc.run.setup import Setup
@@ -143,7 +143,7 @@ class Run:
         state = self.setup.first()
         rows: list[Row] = []
         if self.resume is not None:
-            state, rows = resumed(self.resume, state)
+            state, rows = resumed(self.resume, state, glance(self.setup.problem))
         if self.checkpoint is not None:
             state, rows = self.checkpoint.load(state, rows)
         if not rows:

@@ -72,7 +72,8 @@ def minimize(
             arguments continues from it, bit for bit.
         checkpoint_every: epochs between two saves; by default as many as are made in a second.
         resume: a result of such a run (or one that was saved and loaded), from which the run
-            continues as if it had not stopped; limits count from its beginning.
+            continues as if it had not stopped; limits count from its beginning. Data, seed and the
+            kind of method must be the same; a step size may be another from here on.
     """
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,

@@ -107,6 +107,7 @@ class Result:
         interval: of a stream, where Φ(x) lies with 90 % confidence, by fresh samples that no step
             has seen: an eighth of the run's, or `evaluation_size` if that is more. None of finite
             sums, where Φ is exact.
+        data: a checksum of some rows of the data, which a run that resumes compares.
     """
 
     x: Any
@@ -122,6 +123,7 @@ class Result:
     state: Any = dataclasses.field(repr=False)
     notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     interval: tuple[float, float] | None = None
+    data: str = dataclasses.field(default="", repr=False)
 
     @property
     def epochs(self) -> int:

@@ -78,7 +78,7 @@ def test_another_run_is_refused():
 def test_other_data_are_refused_and_another_step_size_is_not():
     rows = np.random.default_rng(0).standard_normal((50, 3))
     squared = lambda x, s: (s @ x - 1)[None] ** 2  # noqa: E731
-    problem = lambda rows: mvrc.Composition(squared, jnp.sum, rows)  # noqa: E731
+    problem = lambda rows: mvrc.Composition(squared, lambda y: y[0], rows)  # noqa: E731
     first = mvrc.minimize(problem(rows), np.zeros(3), epochs=1)
     with pytest.raises(ValueError, match="resume is a result on other data.*x0=result.x"):
         mvrc.minimize(problem(rows + 1e-9), np.zeros(3), resume=first)

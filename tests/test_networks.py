@@ -13,7 +13,7 @@ SMALL = networks.networks(rows=1500, wide=8, auc=8)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("steps", ["auto", "secant", "momentum"])
+@pytest.mark.parametrize("steps", ["auto", "secant", "averaged"])
 @pytest.mark.parametrize("name", list(SMALL))
 def test_a_small_network_is_not_called_converged_before_it_is(name, steps, dtype):
     row = networks.run(SMALL[name], dtype, steps, seconds=6.0)

@@ -24,9 +24,17 @@ with install_import_hook(CHECKED, "beartype.beartype"):
     import mvrc  # noqa: F401
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One group a file, or a method where the tests go through the methods."""
+    """One group a file, or a method where the tests go through the methods.
+
+    Of a product marked `one_in(k)` each value of one side meets every k-th of the other; the rest
+    is slow.
+    """
     for item in items:
         values = item.callspec.params if hasattr(item, "callspec") else {}
+        share = item.get_closest_marker("one_in")
+        if share is not None and sum(item.callspec.indices.values()) % share.args[0]:
+            item.add_marker(pytest.mark.slow)
         name = getattr(values.get("case"), "name", None) or values.get("name", "")
         item.add_marker(pytest.mark.xdist_group(f"{item.module.__name__} {name}"))

@@ -152,8 +152,15 @@ def test_from_the_largest_penalty_on_the_solution_is_zero():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([SparseAdditiveRegressor(), SparseAdditiveRegressor(form="paper")])
+@parametrize_with_checks([SparseAdditiveRegressor()])
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([SparseAdditiveRegressor(form="paper")])
+def test_scikit_learn_for_the_form_of_the_paper(estimator, check):
     check(estimator)
 
 

@@ -317,6 +317,7 @@ def full_disk(folder, limit, reason):
     assert os.listdir(folder) == []
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files(tmp_path):
     full_disk(tmp_path, "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))", "File too large")
 

@@ -120,7 +120,7 @@ FAMILIES: dict[str, Any] = {
     ),
     "quartic": lambda rng: mvrc.Composition(quartic, squares, _linear(rng)),
 }
-STEPS = {"auto": 11, "secant": 6, "averaged": 3}  # and on how many problems of each family
+STEPS = {"auto": 14, "secant": 3, "averaged": 3}  # and on how many problems of each family
 EPOCHS = {"auto": 300, "secant": 300, "averaged": 40}
 TRIED = {"bellman": 3}  # as many at most, each has a program of its own
 

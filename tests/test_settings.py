@@ -116,6 +116,7 @@ def expected(tmp_path_factory):
     return find
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("call", CALLS)
 def test_the_same_numbers_under_any_setting(setting, call, expected, tmp_path):

@@ -42,6 +42,13 @@ class Spectrum(NamedTuple):
             return found
         return found + function(np.array([self.rest]))[0] * (v - self.vectors @ within)
 
+    def matrix(self, delta: float, D: np.ndarray) -> np.ndarray:
+        """B + δD²."""
+        rest = 0.0 if self.rest is None else self.rest
+        scaled = (self.vectors * (self.values - rest)) @ self.vectors.T
+        scaled[np.diag_indices(len(D))] += rest + delta
+        return D[:, None] * scaled * D[None, :]
+
     def within(self, slope: np.ndarray, radius: float, floor: float) -> tuple[np.ndarray, float]:
         """argmin ⟨slope, z⟩ + ½⟨z, Bz⟩ over ‖z‖ ≤ radius, and δ."""
         slopes, values = self.vectors.T @ slope, self.values

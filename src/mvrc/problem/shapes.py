@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 
 from mvrc.oracle import Geometry, Layout, jacobian_matrix
 from mvrc.oracle.structure import Structure, dense, specs, structure
 from mvrc.problem import inputs, mistakes
-from mvrc.support import calls, precision
-from mvrc.support.partition import partition
+from mvrc.support import cache, calls, precision
+from mvrc.support.partition import Signature, Static, combine, partition, signature
 
 _PROGRAMS = (core.ClosedJaxpr, core.Jaxpr)
 MANY = 4096  # unknowns from which on it is asked what a sample holds
@@ -31,7 +32,25 @@ def geometry_of(
 
     x and the samples are arrays or shapes; `outer_sample` is None for a single outer function.
     """
-    shape = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+    given = jax.tree_util.tree_map(
+        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (x, inner_sample, outer_sample)
+    )
+    functions = (inner, outer, inner_jacobian)
+    numbers, static = partition(functions, np.float64)
+    if numbers:  # functions with arrays of their own
+        return _geometry(*functions, *given)
+    return _found(static, signature(given))
+
+
+@cache.remember
+def _found(static: Static, given: Signature) -> Geometry:
+    """Of the same functions and shapes it is found once: tracing takes longer than a small run."""
+    return _geometry(*combine([], static), *given.specs())
+
+
+def _geometry(
+    inner: Any, outer: Any, inner_jacobian: Any, shape: Any, inner_sample: Any, outer_sample: Any
+) -> Geometry:
     layout = Layout.of(shape)
     hint = inputs.column_hint(shape)
     y = calls.shape_of("inner(x, sample)", inner, shape, inner_sample, hint=hint)

@@ -192,10 +192,11 @@ def semismooth(
         return w, R, float(np.linalg.norm(D * R))
 
     w, R, size = residual(u)
+    anew = False  # after a step that failed
     for _ in range(NEWTON):
         if size == 0:
             break
-        J = penalty.derivative(w, t)
+        J = penalty.derivative(w, t, anew)
         inside = identity - t[:, None] * matrix
         M = identity - (J[:, None] * inside if J.ndim == 1 else J @ inside)
         try:
@@ -206,9 +207,12 @@ def semismooth(
             break
         trial = u + du
         new = residual(trial)
-        if not new[2] < 0.9 * size:
+        if new[2] < 0.9 * size:
+            u, (w, R, size), anew = trial, new, False
+        elif anew or J.ndim == 1:
             break
-        u, (w, R, size) = trial, new
+        else:
+            anew = True
     return u, penalty.calls - before
 
 

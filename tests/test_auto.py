@@ -229,7 +229,7 @@ def test_stops_where_rounding_stops_it() -> None:
 def test_a_rise_is_taken_back_and_explained() -> None:
     """A bounded loss from far away: Newton's first steps are too long."""
     rng = np.random.default_rng(1)
-    result = mvrc.minimize(FAMILIES["robust, no penalty"](rng), far(rng))
+    result = mvrc.minimize(FAMILIES["robust, box"](rng), far(rng))
     decisions, objective = result.history["decision"], result.history["objective"]
     assert "rejected, shorter steps" in decisions
     assert np.all(np.diff(objective) <= 1e-12 * np.abs(objective[:-1]))

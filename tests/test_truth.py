@@ -48,6 +48,24 @@ def narrow(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: a.astype(np.float32) for name, a in rows.items()}
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("steps", ["auto", "secant"])
+@pytest.mark.parametrize("power", [1, 2])
+def test_where_every_term_vanishes_at_the_minimum_a_run_ends(
+    power: int, steps: str, dtype: Any
+) -> None:
+    """Each step gained nearly all of Φ, down to 1e-308, and then the radius was 0."""
+
+    def inner(x: Any, s: Any) -> Any:
+        return jnp.log1p((s @ x) ** (2 * power))[None]
+
+    rows = data()["a"].astype(dtype)
+    problem = mvrc.Composition(inner, identity, rows)
+    result = mvrc.minimize(problem, np.ones(D, dtype), mvrc.Auto(steps))
+    assert result.status in (mvrc.Status.CONVERGED, mvrc.Status.PRECISION)
+    assert result.objective < 1e-20
+
+
 @pytest.mark.parametrize("steps", ["auto", "secant"])
 def test_what_was_gained_from_a_bad_start_is_no_measure(steps: str) -> None:
     """Fourth powers from 10⁴ away ended CONVERGED at 8,978 where the minimum is 3e-4."""

@@ -162,8 +162,9 @@ def _message(
         why += " " + OUTSIDE
     return (
         f"{status.value} Objective {first['objective']:.6g} → {last['objective']:.6g} in "
-        f"{last['epoch']} epochs and {last['inner_values']:,} samples; gradient mapping "
-        f"{last['gradient_mapping']:.3g}{measured}.{why}"
+        f"{last['epoch']} epoch{'' if last['epoch'] == 1 else 's'} and "
+        f"{last['inner_values']:,} samples; gradient mapping {last['gradient_mapping']:.3g}"
+        f"{measured}.{why}"
     )
 
 

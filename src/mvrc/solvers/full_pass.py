@@ -280,7 +280,8 @@ class FullPassSolver(CoreSolver):
         if stuck or ended == STALLED:
             short = np.all(np.abs(found.step) <= self.eps**0.5 * np.abs(state.x))
             close = found.decrease <= CLOSE * NOISE * self.eps * state.scale
-            if not (close or short) or self.kinked(state):
+            near = close or short or self._vanished(state, found)
+            if not near or self.kinked(state):
                 return state._replace(end=STALLED)
             return state._replace(end=PLATEAU if self._flat(state, D, found) else PRECISION)
         return state
@@ -307,12 +308,23 @@ class FullPassSolver(CoreSolver):
         if noise > self.eps**0.25 * (size + max(state.first_decrease, 0.0)):
             noise = 0.0  # rounding that hides Φ itself says nothing of what is left
         unmoved = np.all(np.abs(found.step) <= 2 * self.eps * np.abs(state.x))
-        return bool(found.decrease <= max(self.eps**TOLERANCE * size, noise) or unmoved)
+        little = found.decrease <= max(self.eps**TOLERANCE * size, noise)
+        return bool(little or unmoved or self._vanished(state, found))
+
+    def _vanished(self, state: FullPassState, found: Assessment) -> bool:
+        """Whether every term, and what is left to gain, is so near 0 that derivatives underflow.
+
+        Where all are 0 at the minimum, each step gains nearly all of Φ, and would do so for ever.
+        """
+        least = float(np.finfo(self.dtype).tiny) / self.eps**2
+        return bool(max(state.scale, found.decrease) <= min(least, self.eps**2 * state.first_scale))
 
     def _flat(self, state: FullPassState, D: np.ndarray, found: Assessment) -> bool:
         """Whether an unknown has lost the curvature that it had: a plateau."""
         lost = self.diagonal(state) <= self.eps * D * D
         far = np.maximum(np.abs(state.x), np.abs(state.x - state.x0))
+        if self._vanished(state, found):  # the curvature has underflowed
+            return False
         return bool(np.any(lost & ((np.abs(found.step) > 1e-2 * far) | (not found.sure))))
 
     def metric(self, squares: np.ndarray) -> np.ndarray:

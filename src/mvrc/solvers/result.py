@@ -180,7 +180,7 @@ def _happened(history: History) -> list[str]:
     if not made:
         return []
     good = sum(word.startswith("accepted") for _, word in made)
-    sentences = [f"Of {len(made)} points {good} were progress and were accepted."]
+    sentences = [f"Points tried: {len(made)}; progress, and accepted: {good}."]
     for code, text in ((REJECTED, "Φ did not fall as predicted"), (BROKEN, "Φ was not finite")):
         epochs = [epoch for epoch, word in made if word == DECISIONS[code]]
         if epochs:

@@ -64,6 +64,7 @@ def boundary(
     After Moré & Sorensen, Computing a Trust Region Step, 1983: z = −c/(λ + δ) with δ ≥ 0, by
     Newton's method on 1/‖z‖, safeguarded. Returns z and δ. `floor` is the rounding of λ.
     """
+    radius = max(radius, float(np.finfo(float).tiny))
     lowest = float(values.min())
     low = max(0.0, -lowest) + (floor if lowest <= floor else 0.0)
 

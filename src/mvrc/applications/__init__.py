@@ -12,10 +12,15 @@ from mvrc.applications.additive import sparse_additive as sparse_additive
 from mvrc.applications.additive import sparse_additive_convex as sparse_additive_convex
 from mvrc.applications.additive import sparse_additive_root as sparse_additive_root
 from mvrc.applications.bellman import bellman as bellman
+from mvrc.applications.bellman import bellman_coupled as bellman_coupled
 from mvrc.applications.bellman import bellman_projected as bellman_projected
+from mvrc.applications.bellman import bellman_simulator as bellman_simulator
 from mvrc.applications.bellman import bellman_stream as bellman_stream
 from mvrc.applications.bellman import bellman_transitions as bellman_transitions
 from mvrc.applications.embedding import neighbor_embedding as neighbor_embedding
+from mvrc.applications.embedding import (
+    neighbor_embedding_coupled as neighbor_embedding_coupled,
+)
 from mvrc.applications.portfolio import mean_cvar as mean_cvar
 from mvrc.applications.portfolio import mean_semideviation as mean_semideviation
 from mvrc.applications.portfolio import mean_variance as mean_variance
@@ -33,8 +38,12 @@ if TYPE_CHECKING:
         MeanSemideviationPortfolio as MeanSemideviationPortfolio,
     )
     from mvrc.applications.portfolio.estimator import MeanVariancePortfolio as MeanVariancePortfolio
+    from mvrc.applications.ranking.estimator import (
+        AveragePrecisionClassifier as AveragePrecisionClassifier,
+    )
 
 _ESTIMATORS = {  # where each is defined
+    "AveragePrecisionClassifier": "ranking",
     "LinearValueFunction": "bellman",
     "MeanCVaRPortfolio": "portfolio",
     "MeanSemideviationPortfolio": "portfolio",

@@ -88,5 +88,6 @@ def _touched(chosen: Int[Array, " size"], a: Array) -> Any:
 
 @_gathered.def_vmap
 def _(seeds: int, batched: Any, chosen: Any, data: Any) -> tuple[Any, Any]:
-    # Of a cond both branches would run.
-    return _take(chosen, data), jax.tree_util.tree_map(lambda _: True, data)
+    # Of a cond both branches would run. Data may have an axis of seeds too, inside of one.
+    axes = jax.tree_util.tree_map(lambda own: 0 if own else None, batched)
+    return jax.vmap(_take, axes)(chosen, data), jax.tree_util.tree_map(lambda _: True, data)

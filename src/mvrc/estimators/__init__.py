@@ -6,10 +6,14 @@ from mvrc.estimators.base import chosen as chosen
 from mvrc.estimators.ema import Ema as Ema
 from mvrc.estimators.ema import ExtrapolatedEma as ExtrapolatedEma
 from mvrc.estimators.exact import Exact as Exact
+from mvrc.estimators.msvr import Msvr as Msvr
+from mvrc.estimators.multilevel import RandomLevel as RandomLevel
 from mvrc.estimators.nasa import Nasa as Nasa
+from mvrc.estimators.plug_in import PlugIn as PlugIn
 from mvrc.estimators.saga import Saga as Saga
 from mvrc.estimators.sarah import Sarah as Sarah
 from mvrc.estimators.scsc import Scsc as Scsc
+from mvrc.estimators.sox import Sox as Sox
 from mvrc.estimators.spider import Spider as Spider
 from mvrc.estimators.storm import Storm as Storm
 from mvrc.estimators.svrg import Svrg as Svrg

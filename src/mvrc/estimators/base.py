@@ -32,6 +32,7 @@ class Estimator(eqx.Module):
 
     refreshes: ClassVar[bool]
     keeps_table: ClassVar[bool] = False  # a row for every sample, so neither streams nor a part
+    is_coupled: ClassVar[bool] = False  # for `Coupled` problems alone
 
     @abc.abstractmethod
     def roles(self, two_level: bool) -> tuple[str, ...]:

@@ -6,17 +6,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from mvrc.estimators.base import Estimator, three_batches
+from mvrc.estimators.tables import one_of_each, put, read
 from mvrc.oracle import Oracle, Vector
 from mvrc.sampling import Batch
 from mvrc.support import checks
 
 TABLES = ("full", "points")
-
-# Rows for one of a batch up to which a board of all rows is cleared sooner than a batch is sorted.
-_BOARD = 1024
 
 
 class SagaState(NamedTuple):
@@ -93,22 +91,22 @@ class Saga(Estimator):
 
         once = one_of_each(chosen, len(state.values)) / len(state.values)
         state = state._replace(
-            values=_put(state.values, chosen, new_value if self.table == "full" else point),
+            values=put(state.values, chosen, new_value if self.table == "full" else point),
             mean_value=state.mean_value + jnp.tensordot(once, change_value, 1),
             mean_jacobian=state.mean_jacobian + jnp.tensordot(once, change_jacobian, 1),
         )
         if state.jacobians is not None:
-            state = state._replace(jacobians=_put(state.jacobians, chosen, new_jacobian))
+            state = state._replace(jacobians=put(state.jacobians, chosen, new_jacobian))
         if b is None:
             return state._replace(gradient=oracle.pull(z, oracle.outer_gradient(y, None)))
         assert state.outer is not None and state.mean_outer is not None
         picked = b.indices()
         new_outer = oracle.each_outer(y, b)
-        change = new_outer - _read(state.outer, picked)
+        change = new_outer - read(state.outer, picked)
         w = state.mean_outer + jnp.mean(change, 0)
         once = one_of_each(picked, len(state.outer)) / len(state.outer)
         return state._replace(
-            outer=_put(state.outer, picked, new_outer),
+            outer=put(state.outer, picked, new_outer),
             mean_outer=state.mean_outer + once @ change,
             gradient=oracle.pull(z, w),
         )
@@ -119,36 +117,6 @@ class Saga(Estimator):
     def _old(self, oracle: Oracle, state: SagaState, a: Batch, chosen: Any) -> tuple[Any, Any]:
         """gⱼ(αⱼ) and gⱼ'(αⱼ) of the batch, read or evaluated again."""
         if state.jacobians is not None:
-            rows = _read(state.jacobians, chosen).reshape(-1, *state.mean_jacobian.shape)
-            return _read(state.values, chosen), rows
-        return oracle.each_at(_read(state.values, chosen), a)
-
-
-def _read(table: Vector, chosen: Int[Array, " s"]) -> Vector:
-    """Rows of the table, flattened: XLA reads and writes rows of one axis faster than of two."""
-    return table.reshape(len(table), -1).at[chosen].get(mode="promise_in_bounds")
-
-
-def _put(table: Vector, chosen: Int[Array, " s"], new: Vector) -> Vector:
-    """The table with new rows.
-
-    The rows written depend on the rows read (a NaN would stay), or else XLA, which does not know
-    that all reading comes first, copies the whole table at every step.
-    """
-    old = _read(table, chosen)
-    new = jnp.broadcast_to(new, (len(chosen), *table.shape[1:])).reshape(old.shape)
-    rows = jnp.where(jnp.isnan(old), old, new)
-    flat = table.reshape(len(table), -1)
-    return flat.at[chosen].set(rows, mode="promise_in_bounds").reshape(table.shape)
-
-
-def one_of_each(indices: Int[Array, " s"], count: int) -> Bool[Array, " s"]:
-    """Marks one occurrence of every distinct index below `count`."""
-    if count <= _BOARD * len(indices):  # every index writes its place: the last stays
-        places = jnp.arange(len(indices), dtype=jnp.int32)
-        board = jnp.zeros(count, jnp.int32).at[indices].set(places, mode="promise_in_bounds")
-        return board.at[indices].get(mode="promise_in_bounds") == places
-    order = jnp.argsort(indices)
-    ranked = indices[order]
-    is_new = jnp.concatenate([jnp.array([True]), ranked[1:] != ranked[:-1]])
-    return jnp.zeros_like(is_new).at[order].set(is_new)
+            rows = read(state.jacobians, chosen).reshape(-1, *state.mean_jacobian.shape)
+            return read(state.values, chosen), rows
+        return oracle.each_at(read(state.values, chosen), a)

@@ -4,6 +4,11 @@ from mvrc.methods.c_saga import CSAGA as CSAGA
 from mvrc.methods.c_svrg import CSVRG1 as CSVRG1
 from mvrc.methods.c_svrg import CSVRG2 as CSVRG2
 from mvrc.methods.civr import CIVR as CIVR
+from mvrc.methods.coupled import BSGD as BSGD
+from mvrc.methods.coupled import MSVR as MSVR
+from mvrc.methods.coupled import SOX as SOX
+from mvrc.methods.coupled import BSpiderBoost as BSpiderBoost
+from mvrc.methods.coupled import RandomLevels as RandomLevels
 from mvrc.methods.deterministic import FISTA as FISTA
 from mvrc.methods.deterministic import ProximalGradient as ProximalGradient
 from mvrc.methods.katyusha import Katyusha as Katyusha

@@ -11,7 +11,7 @@ import equinox as eqx
 from mvrc.estimators import Estimator, chosen
 from mvrc.methods.recipe import Recipe, Start
 from mvrc.oracle import Geometry
-from mvrc.problem import Composition
+from mvrc.problem import Composition, Coupled
 from mvrc.regularizers import Composed
 from mvrc.sampling import Sizes
 from mvrc.schemes import Scheme
@@ -85,6 +85,16 @@ class Method(Recipe):
             raise ValueError(
                 f"method {self.name!r} needs the prox of the regularizer, and r(Ax) has none in "
                 f"closed form; use 'auto' or 'spider-admm'."
+            )
+        if estimator.is_coupled and not isinstance(problem, Coupled):
+            raise ValueError(
+                f"{self.name} keeps inner means for the outer samples of a Coupled problem, and "
+                f"this one is {problem.kind}; use 'mvrc' or another name of mvrc.METHODS."
+            )
+        if estimator.keeps_table and not estimator.is_coupled and isinstance(problem, Coupled):
+            raise ValueError(
+                f"{self.name} keeps a row for every inner sample, and those of a Coupled problem "
+                f"are pairs; use 'sox' or 'msvr', which keep a row for every outer sample."
             )
         if self.estimator.keeps_table:
             finite(self.name, problem)

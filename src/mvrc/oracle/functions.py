@@ -38,6 +38,7 @@ class Geometry:
     jacobian: Structure  # of g'
     inner_held: int | None = None  # numbers that g of a sample makes on its way; None: about d
     seeds: int = 1  # runs side by side, each with a state of its own
+    inside: Layout | None = None  # of a coupled problem: of gₖ
 
     def inner_rows(self, matrix: bool) -> int:
         """Rows of an inner chunk."""

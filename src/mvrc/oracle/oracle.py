@@ -72,7 +72,7 @@ class Oracle:
 
     def jacobian(self, point: Vector, batch: Batch) -> Float[Array, "rows d"]:
         """g'_A(point)."""
-        self.count(inner_jacobians=batch.amount())
+        self._slopes(batch)
         rows = self.geometry.inner_rows(True)
         return batch.mean(lambda s: self.functions.value_and_jacobian(point, s)[1], rows)
 
@@ -82,7 +82,8 @@ class Oracle:
         """g_A(point) and g'_A'(point), in one pass when A' is A (or not given)."""
         if jacobian_batch is not None and jacobian_batch is not batch:
             return self.values(point, batch), self.jacobian(point, jacobian_batch)
-        self.count(inner_values=batch.amount(), inner_jacobians=batch.amount())
+        self.count(inner_values=batch.amount())
+        self._slopes(batch)
         rows = self.geometry.inner_rows(True)
         return batch.mean(lambda s: self.functions.value_and_jacobian(point, s), rows)
 
@@ -96,7 +97,8 @@ class Oracle:
         chosen = batch if jacobian_batch is None else jacobian_batch
         rows = self.geometry.inner_rows(False)
         if chosen is batch and batch.at_once(rows) and self.functions.inner_jacobian is None:
-            self.count(inner_values=batch.size, inner_jacobians=batch.size)
+            self.count(inner_values=batch.amount())
+            self._slopes(batch)
             samples = Samples(batch.samples())
             total, pull = jax.vjp(lambda x: self.functions.value_sum(x, samples), point)
             return batch.divided(total), lambda u: batch.joined(pull(u / batch.size)[0])
@@ -120,7 +122,7 @@ class Oracle:
         from the difference without being evaluated; the counts are those of the rule all the same.
         """
         keeps = keep, keep if keep_jacobian is None else keep_jacobian
-        self.count(inner_jacobians=2 * jacobian_batch.amount())
+        self._slopes(jacobian_batch, 2)
         rows = self.geometry.inner_rows(True)
         part = lambda s: self.functions.change(new, old, s, *keeps)  # noqa: E731
         moved, change = jacobian_batch.mean(part, rows)
@@ -146,7 +148,7 @@ class Oracle:
             second, pull_second = self.values_and_pullback(old, batch, jacobian_batch)
             return first - keep * second, lambda u, w: pull_first(u) - pull_second(w)
         moved, pull = together
-        self.count(inner_jacobians=2 * size)
+        self._slopes(jacobian_batch, 2)
         if jacobian_batch is batch:
             self.count(inner_values=2 * size)
             moved = batch.divided(moved)
@@ -160,7 +162,7 @@ class Oracle:
 
     def pullback(self, point: Vector, batch: Batch, cotangent: Vector) -> Vector:
         """g'_A(point)ᵀ cotangent."""
-        self.count(inner_jacobians=batch.amount())
+        self._slopes(batch)
         part = lambda s: self.functions.pullback(point, s, cotangent)  # noqa: E731
         matrix = self.functions.inner_jacobian is not None
         return batch.mean(part, self.geometry.inner_rows(matrix))
@@ -184,7 +186,10 @@ class Oracle:
 
     def outer_gradient(self, y: Vector, batch: Batch | None) -> Vector:
         """∇f_B(y)."""
-        self.count(outer_gradients=1 if batch is None else batch.amount())
+        if batch is not None:
+            self.count(outer_gradients=batch.amount())
+        elif self.geometry.inside is None:  # of a coupled problem they come with the Jacobians
+            self.count(outer_gradients=1)
         if batch is None:
             return jax.grad(self.functions.outer_sum)(y, None)
         part = jax.grad(self.functions.outer_sum)
@@ -233,6 +238,10 @@ class Oracle:
         """Add to what has been evaluated."""
         old = self.counts._asdict()
         self.counts = Counts(**{k: v + evaluated.get(k, 0) for k, v in old.items()})
+
+    def _slopes(self, batch: Batch, times: int = 1) -> None:
+        """Count the Jacobians of a batch, at so many points."""
+        self.count(inner_jacobians=times * batch.amount(), outer_gradients=times * batch.outside())
 
     def _value_change(self, new: Vector, old: Vector, batch: Batch, keep: Any) -> Vector:
         """g_A(new) − keep·g_A(old)."""

@@ -96,7 +96,7 @@ class Composition(Problem):
                 f"sampling is {sampling!r} but there are no arrays to draw from, only streams; "
                 f"leave it out."
             )
-        if self.n == 1:
+        if self.evaluations[0] == 1:
             raise ValueError(
                 "inner_data has one sample (n = 1), so there is no expectation to estimate; "
                 "give at least two samples."
@@ -128,6 +128,11 @@ class Composition(Problem):
     def N(self) -> int | None:
         """Number of outer samples; 1 for a single outer function, None for a stream."""
         return 1 if self.outer_source is None else self.outer_source.count
+
+    @property
+    def evaluations(self) -> tuple[Any, Any]:
+        """Evaluations of g and of ∇f in a pass over everything; None: endless."""
+        return self.inner_source.count, 1 if self.outer_source is None else self.outer_source.count
 
     @property
     def two_level(self) -> bool:

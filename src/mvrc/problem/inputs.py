@@ -98,8 +98,8 @@ class OfModel(eqx.Module):
     inner: Callable[..., Any]
     rest: Any
 
-    def __call__(self, x: Any, sample: Any) -> Any:
-        return self.inner(eqx.combine(x, self.rest), sample)
+    def __call__(self, x: Any, *sample: Any) -> Any:
+        return self.inner(eqx.combine(x, self.rest), *sample)
 
 
 def _array(name: str, leaf: Any) -> Any:

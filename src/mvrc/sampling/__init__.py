@@ -2,6 +2,12 @@
 
 from mvrc.sampling.arrays import SAMPLING as SAMPLING
 from mvrc.sampling.arrays import ArraySource as ArraySource
+from mvrc.sampling.inside import Groups as Groups
+from mvrc.sampling.inside import Inside as Inside
+from mvrc.sampling.inside import Pair as Pair
+from mvrc.sampling.inside import Pool as Pool
+from mvrc.sampling.inside import Simulator as Simulator
+from mvrc.sampling.pairs import PairSource as PairSource
 from mvrc.sampling.source import Amount as Amount
 from mvrc.sampling.source import Batch as Batch
 from mvrc.sampling.source import Samples as Samples

@@ -129,8 +129,11 @@ class Block(Batch):
         @wrapped.def_vmap
         def _(seeds: int, batched: Any, starts: Any, a: Array) -> tuple[Array, bool]:
             # Slices at many starts are gathers anyway, and of a cond both branches would run.
-            chosen = (starts[:, None] + jnp.arange(length, dtype=starts.dtype)) % self.count
-            return a.at[chosen].get(mode="promise_in_bounds"), True
+            def one(start: Any, a: Array) -> Array:
+                chosen = (start + jnp.arange(length, dtype=start.dtype)) % self.count
+                return a.at[chosen].get(mode="promise_in_bounds")
+
+            return jax.vmap(one, [0 if own else None for own in batched])(starts, a), True
 
         return jax.tree_util.tree_map(lambda a: wrapped(start, a), self.data)
 

@@ -124,6 +124,10 @@ class Batch(abc.ABC):
         """The size, to be counted: a number, or an `Amount`."""
         return self.size
 
+    def outside(self) -> Any:
+        """Outer samples among them, of a coupled problem."""
+        return 0
+
     def at_once(self, most: int) -> bool:
         """Whether they are known to be at most so many."""
         return self.length is None and self.size <= most

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mvrc.methods import Method
+from mvrc.methods import SOX, Method
 from mvrc.methods.recipe import About, NamedRecipe, Prepared, Start, recipe, word
 from mvrc.methods.spider_admm import SpiderADMM
 from mvrc.oracle import Counts, Geometry
-from mvrc.problem import Composition
+from mvrc.problem import Composition, Coupled
 from mvrc.regularizers import Composed
 from mvrc.solvers.averaged import AveragedSolver
 from mvrc.solvers.passes import CurvatureSample
@@ -22,6 +22,7 @@ from mvrc.solvers.stages import StagesSolver
 
 EXPENSIVE = 2**15  # samples from which on a pass is expensive
 PROJECTIONS = 20  # most that are made of an x0 outside of the constraint set
+PAIRS = 2**31  # of a coupled problem, from which on it is too expensive
 LONG = 2**17  # from so many samples on, a rehearsal on a part finds the first point
 STEPS = ("auto", "newton", "secant", "averaged")
 AVERAGED = (
@@ -75,6 +76,8 @@ class Auto(NamedRecipe):
         notes = []
         if moved is not None:
             notes.append("x0 is outside the constraint set; the run starts at its projection.")
+        if isinstance(problem, Coupled):
+            return self._coupled(problem, geometry, start, x0, moved, notes)
         kind, why, sample = self._kind(problem, geometry)
         notes.append(why)
         if not problem.finite or kind == "averaged":
@@ -91,6 +94,39 @@ class Auto(NamedRecipe):
             )
         solver = full_passes(problem, geometry, sample, tuple(notes), first, step_size)
         return Prepared(None, solver.notes, counts, seconds, moved, solver)
+
+    def _coupled(
+        self, problem: Coupled, geometry: Geometry, start: Start, x0: Any, moved: Any,
+        notes: list[str],
+    ) -> Prepared:  # fmt: skip
+        """Full passes over all pairs, or where these are too many an average for each k."""
+        if self.steps == "averaged":
+            raise ValueError(
+                "steps is 'averaged', which is not for Coupled problems; it may be 'auto', "
+                "'newton' or 'secant', or method 'sox' or 'msvr'."
+            )
+        pairs, inside = problem.evaluations[0], problem.coupling.source.inside
+        if inside.drawn:
+            notes.append(
+                f"Inner samples come from a simulator: Φ, and the status, are those of "
+                f"{inside.most():,} fixed draws for each outer sample."
+            )
+        if pairs > PAIRS and self.steps == "auto":
+            notes.append(
+                f"A pass over {pairs:,} pairs is expensive: an average of g for each outer sample "
+                f"(SOX) at its default step, without a safeguard; it ends at a limit."
+            )
+            method = SOX().resolve(problem, geometry, start)
+            return Prepared(method, (*notes, *method.notes), Counts(), 0.0, moved)
+        kind, why, sample = self._kind(problem, geometry)
+        if kind == "averaged":
+            kind, why = "secant", (
+                "The curvature is too expensive to measure: it is learnt from how the gradient "
+                "changes (limited-memory BFGS), each step one full pass."
+            )  # fmt: skip
+        notes.append(why)
+        solver = full_passes(problem, geometry, sample, tuple(notes), None, None)
+        return Prepared(None, solver.notes, Counts(), 0.0, moved, solver)
 
     def _drawn(
         self, problem: Composition, geometry: Geometry, start: Start, x0: Any, moved: Any,

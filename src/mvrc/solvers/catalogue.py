@@ -33,6 +33,15 @@ METHODS: dict[str, type[NamedRecipe]] = {
     "fista": methods.FISTA,
 }
 
+# For problems of the class `Coupled` alone.
+COUPLED: dict[str, type[NamedRecipe]] = {
+    "bsgd": methods.BSGD,
+    "sox": methods.SOX,
+    "msvr": methods.MSVR,
+    "bspiderboost": methods.BSpiderBoost,
+    "rt-mlmc": methods.RandomLevels,
+}
+
 
 def find(method: Any) -> Recipe:
     """A recipe from what a user passes as `method`: a recipe, a name, an optimiser, None: Auto."""
@@ -41,12 +50,14 @@ def find(method: Any) -> Recipe:
     if isinstance(method, Recipe):
         return method
     if isinstance(method, str):
-        if method not in METHODS:
+        known = METHODS | COUPLED
+        if method not in known:
             raise ValueError(
-                f"method {method!r} is unknown{checks.nearest(method, METHODS)}; "
-                f"the methods are auto, {', '.join(METHODS)}."
+                f"method {method!r} is unknown{checks.nearest(method, known)}; "
+                f"the methods are auto, {', '.join(METHODS)}, and of Coupled problems "
+                f"{', '.join(COUPLED)}."
             )
-        return METHODS[method]()
+        return known[method]()
     if is_optimizer(method):
         return Optimizer(method)
     if isinstance(method, type) and issubclass(method, Recipe):

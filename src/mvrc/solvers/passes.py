@@ -64,6 +64,7 @@ class Passes:
         last = 1 if outside is None else outside.count
         assert inside is not None and last is not None
         self.n, self.N, self.d = int(inside), int(last), geometry.x.size
+        self._inner, self._outer = map(int, problem.evaluations)
         self.problem, self.geometry = problem, geometry
         self.dtype = geometry.x.dtype
         self.compiling = 0.0  # seconds
@@ -115,7 +116,7 @@ class Passes:
                 float(value), gradient.astype(np.float64), float(scale), inner, outer
             )
             self._last = (point.tobytes(), evaluation)
-        return self._last[1], Counts(self.n, self.n, self.N, 0)
+        return self._last[1], self._counts(self.n, self.n, 1)
 
     def curvature(
         self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray,
@@ -132,7 +133,7 @@ class Passes:
             _curvature, x.astype(self.dtype), inner, outer, np.int32(rows), np.int32(shift % self.n)
         )
         matrix, diagonal = (np.asarray(a).astype(np.float64) for a in found)
-        return Curvature(matrix, diagonal), Counts(0, self.n + self.d * rows, self.d * self.N, 0)
+        return Curvature(matrix, diagonal), self._counts(0, self.n + self.d * rows, self.d)
 
     def gauss_newton(
         self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray
@@ -143,7 +144,7 @@ class Passes:
         """
         found = self._run(_gauss_newton, x.astype(self.dtype), inner, outer)
         matrix = np.asarray(found).astype(np.float64)
-        counts = Counts(0, 2 * self.n, self.d * self.N, 0)
+        counts = self._counts(0, 2 * self.n, self.d)
         return (matrix if np.all(np.isfinite(matrix)) else None), counts
 
     def noise(self, x: np.ndarray, inner: np.ndarray, outer: np.ndarray) -> tuple[Noise, Counts]:
@@ -162,7 +163,12 @@ class Passes:
             return np.zeros_like(v), Counts()
         unit = (v / size).astype(self.dtype)  # v may be beyond the range of float32
         found = self._run(_product, x.astype(self.dtype), inner, outer, unit)
-        return size * np.asarray(found).astype(np.float64), Counts(0, 2 * self.n, self.N, 0)
+        return size * np.asarray(found).astype(np.float64), self._counts(0, 2 * self.n, 1)
+
+    def _counts(self, values: int, jacobians: int, outer: int) -> Counts:
+        """Of so many inner samples, and passes over the outer ones."""
+        values, jacobians = (k * self._inner // self.n for k in (values, jacobians))
+        return Counts(values, jacobians, outer * self._outer, 0)
 
     def _run(self, program: Any, *arguments: Any) -> Any:
         return self._program(program, *arguments)(self._numbers, *arguments)

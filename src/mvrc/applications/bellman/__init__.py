@@ -1,5 +1,7 @@
 """Linear value functions: minimise the mean squared Bellman residual of a Markov chain."""
 
+from mvrc.applications.bellman.coupled import bellman_coupled as bellman_coupled
+from mvrc.applications.bellman.coupled import bellman_simulator as bellman_simulator
 from mvrc.applications.bellman.problems import bellman as bellman
 from mvrc.applications.bellman.problems import bellman_projected as bellman_projected
 from mvrc.applications.bellman.problems import bellman_stream as bellman_stream

@@ -1,0 +1,1 @@
+"""Ranking: the positives first."""

@@ -1,0 +1,123 @@
+"""Average precision and one-way partial AUC: a mean of its own for every positive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mvrc.problem import Coupled
+from mvrc.regularizers import Regularizer
+from mvrc.support import calls, checks
+from mvrc.support.numerics import divide
+
+Score = Callable[[Any, Any], Any]
+
+
+def average_precision(
+    score: Score, features: Any, labels: Any, margin: float = 1.0,
+    regularizer: Regularizer | None = None, inner_batch: int | None = None,
+) -> Coupled:  # fmt: skip
+    """min over x of −(1/N₊) Σₖ [Σ_j 1₊(j)ℓ(sⱼ − sₖ) / Σ_j ℓ(sⱼ − sₖ)] over positives k, all j.
+
+    With ℓ(t) = (m + t)₊² in the place of 1[t ≥ 0] it is a smooth form of the average precision (Qi
+    et al., Stochastic Optimization of Areas Under Precision–Recall Curves with Provable
+    Convergence, 2021): gₖ has the means of 1₊ℓ and of ℓ, and fₖ(y) = −y₁/y₂.
+
+    Args:
+        score: `s(x, features)` of one sample, a number.
+        features: arrays with a leading axis n.
+        labels: n numbers, 1 for positive and 0 for negative; both must occur.
+        margin: m.
+        regularizer: r of the problem.
+        inner_batch: |B₂|, samples that a positive is compared with in a small batch.
+    """
+    s = _scalar(score)
+    margin = checks.positive("margin", margin)
+    rows, label = _labelled(features, labels)
+    positives = jax.tree_util.tree_map(lambda a: a[label == 1], rows)
+
+    def inner(x: Any, k: Any, sample: Any) -> Any:
+        other, positive = sample
+        loss = jnp.maximum(margin + s(x, other) - s(x, k), 0) ** 2
+        return jnp.stack([positive.astype(loss.dtype) * loss, loss])
+
+    def outer(y: Any, k: Any) -> Any:
+        return -divide(y[0], y[1], 0.0)
+
+    data = rows, label.astype(np.float32)
+    return Coupled(inner, outer, data, positives, regularizer, inner_batch=inner_batch)
+
+
+def average_precision_value(scores: Any, labels: Any, margin: float = 1.0) -> float:
+    """The same of given scores, by all pairs."""
+    scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
+    loss = np.maximum(margin + scores[None, :] - scores[labels == 1][:, None], 0) ** 2
+    return float(-np.mean(loss @ (labels == 1) / loss.sum(axis=1)))
+
+
+def partial_auc(
+    score: Score, features: Any, labels: Any, temperature: float = 0.5, margin: float = 1.0,
+    regularizer: Regularizer | None = None, inner_batch: int | None = None,
+) -> Coupled:  # fmt: skip
+    """min over x of (1/N₊) Σₖ λ log E exp(ℓ(σ(sⱼ) − σ(sₖ))/λ) over positives k and negatives j.
+
+    With ℓ(t) = (m + t)₊² and the logistic σ, the negatives that score highest count most, as in a
+    partial AUC up to a small false positive rate (one-way, in its soft form: Zhu et al., When AUC
+    meets DRO, 2022). λ → ∞ is the whole AUC, λ → 0 the worst negative.
+
+    Args:
+        score: `s(x, features)` of one sample, a number.
+        features: arrays with a leading axis n.
+        labels: n numbers, 1 for positive and 0 for negative; both must occur.
+        temperature: λ.
+        margin: m.
+        regularizer: r of the problem.
+        inner_batch: |B₂|, negatives that a positive is compared with in a small batch.
+    """
+    s = _scalar(score)
+    margin, scale = checks.positive("margin", margin), checks.positive("temperature", temperature)
+    rows, label = _labelled(features, labels)
+    parts = [jax.tree_util.tree_map(lambda a: a[label == v], rows) for v in (1, 0)]  # noqa: B023
+    most = (margin + 1) ** 2  # of ℓ, so that exp does not overflow
+
+    def inner(x: Any, k: Any, other: Any) -> Any:
+        gap = margin + jax.nn.sigmoid(s(x, other)) - jax.nn.sigmoid(s(x, k))
+        return jnp.exp((jnp.maximum(gap, 0) ** 2 - most) / scale)[None]
+
+    def outer(y: Any, k: Any) -> Any:
+        return most + scale * jnp.log(jnp.maximum(y[0], jnp.finfo(y.dtype).tiny))
+
+    return Coupled(inner, outer, parts[1], parts[0], regularizer, inner_batch=inner_batch)
+
+
+def partial_auc_value(
+    scores: Any, labels: Any, temperature: float = 0.5, margin: float = 1.0
+) -> float:
+    """The same of given scores, by all pairs."""
+    scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
+    p = 1 / (1 + np.exp(-scores))
+    loss = np.maximum(margin + p[labels == 0][None, :] - p[labels == 1][:, None], 0) ** 2
+    top = loss.max()
+    means = np.exp((loss - top) / temperature).mean(axis=1)
+    return float(np.mean(top + temperature * np.log(means)))
+
+
+def _scalar(score: Score) -> Score:
+    calls.check_function("score(x, features)", score)
+    return lambda x, features: jnp.asarray(score(x, features)).reshape(())
+
+
+def _labelled(features: Any, labels: Any) -> tuple[Any, np.ndarray]:
+    """The rows and their labels, checked."""
+    labels = np.asarray(labels)
+    if not np.isin(labels, (0, 1)).all() or len(np.unique(labels)) < 2:
+        raise ValueError("labels must be 0 and 1, and both must occur.")
+    rows = jax.tree_util.tree_map(np.asarray, features)
+    counts = {len(a) for a in jax.tree_util.tree_leaves(rows)}
+    if counts != {len(labels)}:
+        raise ValueError(f"features has {sorted(counts)} rows and labels has {len(labels)}.")
+    return rows, labels.astype(np.int32)

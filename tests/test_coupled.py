@@ -1,0 +1,541 @@
+"""Coupled problems: an inner mean of its own for every outer sample."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import mvrc
+from mvrc.estimators import Ema, Msvr, PlugIn, RandomLevel, Sox
+from mvrc.estimators.plug_in import PlugInState
+from mvrc.oracle import Oracle
+from mvrc.sampling import Pair
+from mvrc.sampling.pairs import Paired
+from mvrc.sampling.rows import Gathered
+
+N, n, D = 12, 60, 3
+KINDS = ("pool", "others", "groups", "simulator")
+METHODS = ("bsgd", "sox", "msvr", "bspiderboost", "rt-mlmc", "mvrc")
+
+
+def inner(x: Any, k: Any, s: Any) -> Any:
+    return jnp.stack([jnp.sin(k @ x) * (s @ x), (s @ x - k[0]) ** 2])
+
+
+def outer(y: Any, k: Any) -> Any:
+    return jnp.log1p(y[0] ** 2) + jnp.sqrt(1 + y[1]) + 0.1 * k[1] * y[0]
+
+
+def rows(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, D))
+
+
+def draw(key: Any, k: Any, size: int) -> Any:
+    """One of two points, so that the conditional mean is known."""
+    sign = jax.random.rademacher(key, (size, 1), dtype=k.dtype)
+    return k + 0.7 * sign
+
+
+def problem(kind: str, dtype: Any = np.float64, **options: Any) -> mvrc.Coupled:
+    outside = rows(N, 0).astype(dtype)
+    if kind == "pool":
+        return mvrc.Coupled(inner, outer, rows(n, 1).astype(dtype), outside, **options)
+    if kind == "others":
+        return mvrc.Coupled(inner, outer, outside, outside, others=True, **options)
+    if kind == "groups":
+        return mvrc.Coupled(
+            inner, outer, rows(n, 1).astype(dtype), outside, groups=GROUPS, **options
+        )
+    return mvrc.Coupled(inner, outer, mvrc.Simulator(draw, 50), outside, **options)
+
+
+GROUPS = np.concatenate([np.arange(N), np.random.default_rng(2).integers(0, N, n - N)])
+
+
+def inner_rows(kind: str, k: int) -> np.ndarray:
+    """The inner samples of outer sample k."""
+    if kind == "pool":
+        return rows(n, 1)
+    if kind == "others":
+        return np.delete(rows(N, 0), k, axis=0)
+    return rows(n, 1)[k == GROUPS]
+
+
+def naive(kind: str, x: Any) -> Any:
+    """Φ as it is written."""
+    total = 0.0
+    for k, row in enumerate(rows(N, 0)):
+        if kind == "simulator":
+            key = jax.random.fold_in(jax.random.wrap_key_data(np.array([0, 0], np.uint32)), k)
+            inside = draw(key, jnp.asarray(row), 50)
+        else:
+            inside = jnp.asarray(inner_rows(kind, k))
+        y = jnp.mean(jax.vmap(lambda s, r=row: inner(x, r, s))(inside), axis=0)
+        total = total + outer(y, row)
+    return total / N
+
+
+X0 = np.array([0.3, -0.5, 0.8])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_objective_and_gradient_are_those_of_the_sum_as_it_is_written(kind: str) -> None:
+    with problem(kind).precision(X0):
+        value, gradient = jax.value_and_grad(lambda x: naive(kind, x))(jnp.asarray(X0))
+    given = problem(kind)
+    assert given.objective(X0) == pytest.approx(float(value), rel=1e-13)
+    np.testing.assert_allclose(given.gradient(X0), gradient, rtol=1e-11, atol=1e-13)
+    assert given.check(X0)
+
+
+@pytest.mark.parametrize("together", [4, 16, 100])
+def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    for kind in KINDS:
+        whole = problem(kind).gradient(X0)
+        monkeypatch.setattr("mvrc.oracle.coupled.TOGETHER", together)
+        np.testing.assert_allclose(problem(kind).gradient(X0), whole, rtol=1e-11, atol=1e-14)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_solves_and_says_what_it_did(kind: str) -> None:
+    result = mvrc.minimize(problem(kind), X0)
+    assert result.status is mvrc.Status.CONVERGED
+    gradient = np.asarray(problem(kind).gradient(result.x))
+    assert np.linalg.norm(gradient) < 1e-5
+    pairs, outside = problem(kind).evaluations
+    assert result.counts.inner_values == (result.epochs + 1) * pairs
+    assert outside == N
+    assert ("simulator" in result.explain()) == (kind == "simulator")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_gets_on(kind: str, method: str) -> None:
+    if method == "rt-mlmc" and kind not in ("simulator", "pool"):
+        pytest.skip("fewer inner samples than it has levels for")
+    given = problem(kind, inner_batch=16 if kind in ("simulator", "pool") else 4)
+    result = mvrc.minimize(given, X0, method, epochs=15)
+    assert np.isfinite(result.objective)
+    assert result.objective < result.history["objective"][0]
+
+
+def parts(given: mvrc.Coupled) -> Any:
+    """Functions of a problem, and its small batches by their number."""
+    geometry = given.geometry(X0)
+    functions = given.functions(geometry)
+    key = jax.random.key(3)
+
+    def batch(t: int, size: int) -> Any:
+        tickets, opened = given.inner_source.draws(key, 50, size)
+        return opened(tickets[t])
+
+    return functions, batch
+
+
+def drawn(kind: str, batch: Any) -> list[tuple[int, np.ndarray]]:
+    """Outer samples of a batch with their inner ones, as numbers."""
+    pair = batch.samples()
+    found = []
+    for i, k in enumerate(np.asarray(pair.k)):
+        if pair.inside is None:
+            inside = inner_rows(kind, int(k))
+        elif kind == "pool":
+            inside = rows(n, 1)[np.asarray(pair.inside)]
+        elif kind == "others":
+            chosen = [j for j in np.asarray(pair.inside) if j != k]
+            inside = rows(N, 0)[chosen[: len(pair.inside) - 1]]
+        else:
+            inside = rows(n, 1)[np.argsort(GROUPS, kind="stable")][np.asarray(pair.inside)[i]]
+        found.append((int(k), inside))
+    return found
+
+
+def value(x: np.ndarray, k: int, inside: np.ndarray) -> np.ndarray:
+    """gₖ by NumPy."""
+    a = rows(N, 0)[k]
+    return np.stack([np.sin(a @ x) * (inside @ x), (inside @ x - a[0]) ** 2]).mean(axis=1)
+
+
+def slope(x: np.ndarray, k: int, inside: np.ndarray) -> np.ndarray:
+    """gₖ' by NumPy."""
+    a = rows(N, 0)[k]
+    first = np.cos(a @ x) * a * (inside @ x)[:, None] + np.sin(a @ x) * inside
+    second = 2 * (inside @ x - a[0])[:, None] * inside
+    return np.stack([first.mean(axis=0), second.mean(axis=0)])
+
+
+def outer_slope(y: np.ndarray, k: int) -> np.ndarray:
+    b = rows(N, 0)[k][1]
+    return np.array([2 * y[0] / (1 + y[0] ** 2) + 0.1 * b, 0.5 / np.sqrt(1 + y[1])])
+
+
+PATH = [X0 + 0.05 * t * np.array([1.0, -1.0, 0.5]) for t in range(6)]
+TABLED = ("pool", "others", "groups")
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@pytest.mark.parametrize("start", ["exact", "first"])
+def test_sox_is_its_rule(kind: str, start: str) -> None:
+    """Against a slow twin in NumPy on the same batches."""
+    given = problem(kind, inner_batch=4)
+    gamma, beta = 0.3, 0.2
+    estimator = Sox(mvrc.Power(gamma), mvrc.Power(beta), start)
+    u = {k: value(X0, k, inner_rows(kind, k)) for k in range(N)} if start == "exact" else {}
+    v = None
+    with given.precision(X0):
+        functions, batch = parts(given)
+        oracle = Oracle(functions, {"values": given.inner_source.everything()})
+        state = estimator.refresh(oracle, jnp.asarray(X0))
+        for t, x in enumerate(PATH):
+            small = batch(t, 5)
+            oracle = Oracle(functions, {"values": small})
+            state = estimator.update(oracle, state, jnp.asarray(x))
+            total = np.zeros(D)
+            for k, inside in drawn(kind, small):
+                now = value(x, k, inside)
+                u[k] = (1 - gamma) * u[k] + gamma * now if k in u else now
+                total += slope(x, k, inside).T @ outer_slope(u[k], k) / 5
+            v = total if v is None else (1 - beta) * v + beta * total
+            np.testing.assert_allclose(state.gradient, v, rtol=1e-11, atol=1e-13)
+        table = np.asarray(state.table)
+        for k in u:
+            np.testing.assert_allclose(table[k], u[k], rtol=1e-11)
+        assert oracle.counts.outer_gradients == 5
+        each = 4 + (kind == "others")
+        assert oracle.counts.inner_values == oracle.counts.inner_jacobians == 5 * each
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@pytest.mark.parametrize("recursive", [True, False])
+def test_msvr_is_its_rule(kind: str, recursive: bool) -> None:
+    given = problem(kind, inner_batch=4)
+    gamma, beta, size = 0.3, 0.2, 5
+    share = (N - size) / (size * (1 - gamma)) + (1 - gamma)
+    estimator = Msvr(gamma, beta, recursive, "exact")
+    u = {k: value(X0, k, inner_rows(kind, k)) for k in range(N)}
+    v, before = None, X0
+    with given.precision(X0):
+        functions, batch = parts(given)
+        oracle = Oracle(functions, {"values": given.inner_source.everything()})
+        state = estimator.refresh(oracle, jnp.asarray(X0))
+        for t, x in enumerate(PATH):
+            small = batch(t, size)
+            state = estimator.update(Oracle(functions, {"values": small}), state, jnp.asarray(x))
+            total, earlier = np.zeros(D), np.zeros(D)
+            for k, inside in drawn(kind, small):
+                now, then = value(x, k, inside), value(before, k, inside)
+                earlier += slope(before, k, inside).T @ outer_slope(u[k], k) / size
+                u[k] = (1 - gamma) * u[k] + gamma * now + share * (now - then)
+                total += slope(x, k, inside).T @ outer_slope(u[k], k) / size
+            if v is None:
+                v = total
+            elif recursive:
+                v = (1 - beta) * (v - earlier) + total
+            else:
+                v = (1 - beta) * v + beta * total
+            np.testing.assert_allclose(state.gradient, v, rtol=1e-10, atol=1e-12)
+            before = x
+
+
+@pytest.mark.parametrize("kind", TABLED)
+def test_without_memory_sox_is_the_plug_in(kind: str) -> None:
+    given = problem(kind, inner_batch=4)
+    with given.precision(X0):
+        functions, batch = parts(given)
+        everything = Oracle(functions, {"values": given.inner_source.everything()})
+        one, at = mvrc.Power(1.0), jnp.asarray(X0)
+        sox, plug = Sox(one, one), PlugIn()
+        states = [e.refresh(everything, at) for e in (sox, plug)]
+        for t, x in enumerate(PATH[:3]):
+            oracle = Oracle(functions, {"values": batch(t, 5)})
+            states = [
+                e.update(oracle, s, jnp.asarray(x))
+                for e, s in zip((sox, plug), states, strict=True)
+            ]
+            np.testing.assert_allclose(states[0].gradient, states[1].gradient, rtol=1e-12)
+
+
+def test_an_inner_function_without_k_is_a_composition() -> None:
+    """The same numbers on the same batches: exact, plug-in, and SOX with every k as SCGD."""
+    free = lambda x, s: jnp.stack([jnp.sin(s @ x), (s @ x) ** 2])  # noqa: E731
+    pool, outside = rows(n, 1), rows(N, 0)
+    coupled = mvrc.Coupled(lambda x, k, s: free(x, s), outer, pool, outside, inner_batch=4)
+    plain = mvrc.Composition(free, outer, pool, outside)
+    assert coupled.objective(X0) == pytest.approx(plain.objective(X0), rel=1e-13)
+    np.testing.assert_allclose(coupled.gradient(X0), plain.gradient(X0), rtol=1e-12)
+    with coupled.precision(X0):
+        functions, batch = parts(coupled)
+        other = plain.functions(plain.geometry(X0))
+        gamma = mvrc.Power(0.4)
+        sox, ema = Sox(gamma, mvrc.Power(1.0)), Ema(gamma)
+        at = jnp.asarray(X0)
+        state = sox.refresh(Oracle(functions, {"values": coupled.inner_source.everything()}), at)
+        inside, outside_all = plain.everything()
+        average = ema.refresh(Oracle(other, {"values": inside, "outer": outside_all}), at)
+        for t, x in enumerate(PATH):
+            small = batch(t, N)
+            chosen = small.samples().inside
+            same = {"values": Gathered(jnp.asarray(pool), chosen, 4), "outer": outside_all}
+            state = sox.update(Oracle(functions, {"values": small}), state, jnp.asarray(x))
+            average = ema.update(Oracle(other, same), average, jnp.asarray(x))
+            np.testing.assert_allclose(state.gradient, average.gradient, rtol=1e-12)
+            some = batch(t + 10, 5)
+            pair = some.samples()
+            drawn_ = {
+                "values": Gathered(jnp.asarray(pool), pair.inside, 4),
+                "outer": Gathered(jnp.asarray(rows(N, 0)), pair.k, 5),
+            }
+            begun = PlugInState(at)
+            first = PlugIn().update(Oracle(functions, {"values": some}), begun, jnp.asarray(x))
+            second = PlugIn().update(Oracle(other, drawn_), begun, jnp.asarray(x))
+            np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-12)
+
+
+def test_one_outer_sample_is_a_composition_of_one_level() -> None:
+    k = rows(1, 0)
+    coupled = mvrc.Coupled(inner, outer, rows(n, 1), k)
+    plain = mvrc.Composition(lambda x, s: inner(x, k[0], s), lambda y: outer(y, k[0]), rows(n, 1))
+    np.testing.assert_allclose(coupled.gradient(X0), plain.gradient(X0), rtol=1e-12)
+    first, second = (mvrc.minimize(p, X0).x for p in (coupled, plain))
+    np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", TABLED)
+def test_full_batches_are_the_gradient_method(kind: str) -> None:
+    """SOX without memory, MSVR and SPIDER from an exact start, to 1e-10 of a NumPy twin."""
+    step, x, wanted = 0.05, X0, []
+    for _ in range(8):
+        total = np.zeros(D)
+        for k in range(N):
+            inside = inner_rows(kind, k)
+            total += slope(x, k, inside).T @ outer_slope(value(x, k, inside), k) / N
+        x = x - step * total
+        wanted.append(x)
+    every = {"batch_size": N, "period": 4}
+    methods = (
+        mvrc.BSGD(step, **every),
+        mvrc.SOX(step, weight=1.0, gradient_weight=1.0, **every),
+        mvrc.MSVR(step, weight=0.5, gradient_weight=0.3, start="exact", **every),
+        mvrc.MSVR(step, weight=1.0, gradient_weight=1.0, **every),
+        mvrc.BSpiderBoost(step, **every),
+    )
+    for method in methods:
+        given = problem(kind, inner_batch=n)
+        result = mvrc.minimize(given, X0, method, epochs=2)
+        np.testing.assert_allclose(result.x, wanted[-1], rtol=1e-10, err_msg=str(method))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inner_draws_are_unbiased(kind: str) -> None:
+    """The mean of gₖ over many batches is gₖ, and row k is never among the others of k."""
+    given = problem(kind, inner_batch=3)
+    with given.precision(X0):
+        functions, _ = parts(given)
+        k = jnp.arange(N, dtype=jnp.int32)
+
+        @jax.jit
+        def one(key: Any) -> Any:
+            return functions.means(jnp.asarray(X0), Pair(k, given.inner_source.inside.draw(
+                key, 0, k, 3)))  # fmt: skip
+
+        found = jax.lax.map(one, jax.random.split(jax.random.key(5), 20_000), batch_size=500)
+        exact = functions.means(jnp.asarray(X0), Pair(k))
+        error = np.abs(found.mean(axis=0) - exact)
+        allowed = 4.5 * found.std(axis=0) / np.sqrt(len(found)) + 1e-12
+        if kind == "simulator":  # two points: the conditional mean is known
+            ahead = np.stack([rows(N, 0) + 0.7, rows(N, 0) - 0.7])
+            exact = np.stack([value(X0, i, ahead[:, i]) for i in range(N)])
+            error = np.abs(found.mean(axis=0) - exact)
+        assert np.all(error <= allowed)
+
+
+def test_groups_of_equal_size_are_a_sampler_in_distribution() -> None:
+    """Mean and spread of the plug-in over many keys."""
+    size = 4
+    inside = rows(N * size, 4)
+    groups = np.repeat(np.arange(N), size)
+
+    def sample(key: Any, k: Any, count: int) -> Any:
+        chosen = jax.random.randint(key, (count,), 0, size)
+        return k[D:].reshape(size, D)[chosen]
+
+    outside = np.concatenate([rows(N, 0), inside.reshape(N, -1)], axis=1)
+    g = lambda x, k, s: inner(x, k[:D], s)  # noqa: E731
+    f = lambda y, k: outer(y, k[:D])  # noqa: E731
+    pair = (
+        mvrc.Coupled(g, f, inside, outside, groups=groups, inner_batch=3),
+        mvrc.Coupled(g, f, mvrc.Simulator(sample), outside, inner_batch=3),
+    )
+    spreads = []
+    for given in pair:
+        with given.precision(X0):
+            functions, _ = parts(given)
+            key = jax.random.key(9)
+            _, opened = given.inner_source.draws(key, 1, 5)
+
+            def one(t: Any, functions: Any = functions, opened: Any = opened) -> Any:
+                oracle = Oracle(functions, {"values": opened(t)})
+                begun = PlugInState(jnp.asarray(X0))
+                return PlugIn().update(oracle, begun, jnp.asarray(X0)).gradient
+
+            found = jax.jit(lambda one=one: jax.lax.map(one, jnp.arange(20_000), batch_size=500))()
+        spreads.append((np.mean(found, axis=0), np.std(found, axis=0)))
+    (first, one), (second, two) = spreads
+    assert np.all(np.abs(first - second) <= 4.5 * (one + two) / np.sqrt(20_000))
+    np.testing.assert_allclose(one, two, rtol=0.05)
+
+
+def test_random_levels_have_the_mean_of_all_inner_samples() -> None:
+    """The plug-in with two inner samples is far off, with all sixteen it is what they give."""
+    given = problem("pool", inner_batch=16)
+    with given.precision(X0):
+        functions, _ = parts(given)
+        _, opened = given.inner_source.draws(jax.random.key(1), 1, N)
+        at = jnp.asarray(X0)
+
+        def mean(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
+            def one(t: Any) -> Any:
+                oracle = Oracle(functions, {"values": opened(t)})
+                return estimator.update(oracle, estimator.refresh(oracle, at), at).gradient
+
+            found = jax.jit(lambda: jax.lax.map(one, jnp.arange(40_000), batch_size=100))()
+            return np.mean(found, axis=0), np.std(found, axis=0) / 200
+
+        (levels, error), (plug, other) = mean(RandomLevel(3)), mean(PlugIn())
+    assert np.all(np.abs(levels - plug) <= 4.5 * np.hypot(error, other))
+
+
+def test_a_k_that_is_there_twice() -> None:
+    """Both go into the gradient, and the table keeps their mean."""
+    given = problem("groups", inner_batch=3)
+    with given.precision(X0):
+        functions, _ = parts(given)
+        source = given.inner_source
+        k = jnp.array([4, 7, 4], jnp.int32)
+        batch = Paired(Gathered(source.rows, k, 3), source, jax.random.key(2))
+        everything = Oracle(functions, {"values": source.everything()})
+        sox = Sox(mvrc.Power(0.3), mvrc.Power(1.0))
+        state = sox.refresh(everything, jnp.asarray(X0))
+        new = sox.update(Oracle(functions, {"values": batch}), state, jnp.asarray(X0))
+        now = functions.means(jnp.asarray(X0), batch.samples())
+        assert not np.allclose(now[0], now[2])
+        wanted = 0.7 * state.table[4] + 0.3 * (now[0] + now[2]) / 2
+        np.testing.assert_allclose(new.table[4], wanted, rtol=1e-12)
+        np.testing.assert_allclose(new.table[3], state.table[3])
+
+
+@pytest.mark.parametrize("method", ["sox", "msvr", "mvrc", "rt-mlmc"])
+def test_a_resumed_run_is_the_same_run(method: str, tmp_path: Any) -> None:
+    for kind in ("pool", "simulator"):
+        given = problem(kind, inner_batch=16)
+        whole = mvrc.minimize(given, X0, method, epochs=6)
+        mvrc.minimize(given, X0, method, epochs=3).save(tmp_path / kind)
+        half = mvrc.Result.load(tmp_path / kind)
+        again = mvrc.minimize(given, X0, method, epochs=6, resume=half)
+        np.testing.assert_array_equal(whole.x, again.x)
+        folder = tmp_path / f"{kind} {method}"
+        mvrc.minimize(given, X0, method, epochs=3, checkpoint=folder)
+        last = mvrc.minimize(given, X0, method, epochs=6, checkpoint=folder)
+        np.testing.assert_array_equal(whole.x, last.x)
+
+
+def test_seeds_side_by_side_are_the_runs_one_by_one() -> None:
+    given = problem("groups", inner_batch=2)
+    many = mvrc.minimize_many(given, X0, "sox", seeds=3, epochs=4)
+    for seed, one in enumerate(many):
+        alone = mvrc.minimize(given, X0, "sox", seed=seed, epochs=4)
+        np.testing.assert_allclose(one.x, alone.x, rtol=1e-12)
+
+
+def test_single_precision_regularisers_optimisers_and_models() -> None:
+    given = problem("pool", np.float32)
+    result = mvrc.minimize(given, X0.astype(np.float32), "msvr", epochs=5)
+    assert result.x.dtype == np.float32
+    assert np.isfinite(result.objective)
+    box = problem("others", regularizer=mvrc.Box(-0.2, 0.2))
+    assert np.abs(mvrc.minimize(box, 0 * X0, "sox", epochs=5).x).max() <= 0.2
+    adam = mvrc.Method(
+        Sox(mvrc.Power(0.5), mvrc.Power(1.0)), mvrc.OptaxScheme(optax.adam(0.05)), mvrc.Sizes(4)
+    )
+    found = mvrc.minimize(problem("pool"), X0, adam, epochs=30)
+    assert found.objective < found.history["objective"][0]
+
+    model = eqx.nn.MLP(D, 1, 4, 1, key=jax.random.key(0))
+    score = lambda m, k, s: jax.nn.softplus(m(s) - m(k))  # noqa: E731
+    ranked = mvrc.Coupled(
+        score, lambda y, k: jnp.log1p(y[0]), rows(n, 1).astype("f"), rows(N, 0).astype("f")
+    )
+    trained = mvrc.minimize(ranked, model, "sox", epochs=5)
+    assert isinstance(trained.x, eqx.nn.MLP)
+
+
+def test_mistakes_are_sentences() -> None:
+    pool, outside = rows(n, 1), rows(N, 0)
+    make = lambda *a, **k: mvrc.Coupled(inner, outer, *a, **k)  # noqa: E731
+    with pytest.raises(ValueError, match="outer sample 11 has no inner samples"):
+        make(pool, outside, groups=np.arange(n) % (N - 1))
+    with pytest.raises(
+        ValueError, match="groups has the number 12, but outer samples are .* 0 to 11"
+    ):
+        make(pool, outside, groups=np.arange(n) % (N + 1))
+    with pytest.raises(ValueError, match="groups has shape .* an integer for each of the 60 rows"):
+        make(pool, outside, groups=np.arange(5))
+    with pytest.raises(ValueError, match="both must be the same points"):
+        make(pool, outside, others=True)
+    with pytest.raises(ValueError, match="groups is for arrays"):
+        make(mvrc.Simulator(draw), outside, groups=GROUPS)
+    with pytest.raises(TypeError, match="outer_sample, sample"):
+        mvrc.Coupled(lambda x, s: x, outer, pool, outside)
+    with pytest.raises(ValueError, match=r"inner\(x, outer_sample, sample\) failed"):
+        mvrc.minimize(mvrc.Coupled(lambda x, k, s: x @ k[:2], outer, pool, outside), X0)
+    with pytest.raises(ValueError, match=r"draw\(key, outer_sample, 3\) .* 3 rows"):
+        wrong = mvrc.Simulator(lambda key, k, size: jnp.zeros((size + 1, D)))
+        mvrc.minimize(mvrc.Coupled(inner, outer, wrong, outside), X0)
+    with pytest.raises(ValueError, match="does not use its key"):
+        same = mvrc.Simulator(lambda key, k, size: jnp.zeros((size, D)))
+        mvrc.minimize(mvrc.Coupled(inner, outer, same, outside), X0)
+    with pytest.raises(ValueError, match="pole"):
+        mvrc.minimize(problem("pool"), X0, mvrc.MSVR(weight=1.0, batch_size=3))
+    with pytest.raises(ValueError, match="of a Coupled problem"):
+        mvrc.minimize(
+            mvrc.Composition(lambda x, s: x * s, lambda y: y @ y, pool), X0, "sox", epochs=1
+        )
+    with pytest.raises(ValueError, match="'sox' or 'msvr'"):
+        mvrc.minimize(problem("pool"), X0, "c-saga", epochs=1)
+    with pytest.raises(ValueError, match="inner_batch is 4"):
+        mvrc.minimize(problem("pool", inner_batch=4), X0, "rt-mlmc", epochs=1)
+    with pytest.raises(ValueError, match="'averaged'"):
+        mvrc.minimize(problem("pool"), X0, mvrc.Auto("averaged"), epochs=1)
+
+
+def test_the_error_of_the_plug_in_falls_with_the_inner_batch_and_sox_goes_on() -> None:
+    """f(y) = y⁴ − y² of a mean: the plug-in has a minimum elsewhere, by about 1/|B₂|."""
+    count = 60
+    outside = np.random.default_rng(0).uniform(0.5, 1.5, (count, 1))
+
+    def sample(key: Any, k: Any, size: int) -> Any:
+        return jax.random.normal(key, (size, 1))
+
+    g = lambda x, k, s: x - k + s  # noqa: E731
+    f = lambda y, k: jnp.exp(y[0]) - y[0]  # noqa: E731
+    x0 = np.zeros(1)
+    # E exp(y + s̄) = exp(y + 1/2m): Φ = mean exp(x − k) − x, the plug-in's minimum is 1/2m lower.
+    exact = -np.log(np.mean(np.exp(-outside)))
+    distance = {}
+    for size, method in itertools.product((1, 4, 16), (mvrc.BSGD, mvrc.SOX)):
+        given = mvrc.Coupled(g, f, mvrc.Simulator(sample, 4), outside, inner_batch=size)
+        weight = {} if method is mvrc.BSGD else {"weight": 0.02, "gradient_weight": 0.1}
+        chosen = method(0.02, batch_size=20, period=60, **weight)
+        runs = mvrc.minimize_many(given, x0, chosen, seeds=4, epochs=40, record_every=40)
+        distance[method.__name__, size] = np.mean([r.x[0] for r in runs]) - exact
+    for size in (1, 4, 16):
+        assert distance["BSGD", size] == pytest.approx(-1 / (2 * size), abs=0.05)
+        assert abs(distance["SOX", size]) < 0.05

@@ -539,3 +539,48 @@ def test_the_error_of_the_plug_in_falls_with_the_inner_batch_and_sox_goes_on() -
     for size in (1, 4, 16):
         assert distance["BSGD", size] == pytest.approx(-1 / (2 * size), abs=0.05)
         assert abs(distance["SOX", size]) < 0.05
+
+
+@pytest.mark.parametrize("kind", ["pool", "groups"])
+@pytest.mark.parametrize("name", ["sox", "msvr", "bsgd"])
+def test_the_tracker_has_the_numbers_of_minimize(kind: str, name: str) -> None:
+    given = problem(kind, inner_batch=4)
+    own = {
+        "sox": Sox(mvrc.Power(0.3), mvrc.Power(0.2), "first"),
+        "msvr": Msvr(0.3, 0.2, True, "first"),
+        "bsgd": PlugIn(),
+    }[name]
+    tracker = mvrc.tracker(
+        inner, outer, name, weight=0.3, gradient_weight=0.2, coupled=True, count=N,
+        shared=kind == "pool",
+    )  # fmt: skip
+    with given.precision(X0):
+        functions, batch = parts(given)
+        data = given.inner_data
+        state = own.refresh(
+            Oracle(functions, {"values": given.inner_source.everything()}), jnp.asarray(X0)
+        )
+        kept, update = None, jax.jit(tracker.update)
+        for t, x in enumerate(PATH):
+            small = batch(t, 5)
+            pair = small.samples()
+            handed = pair.k, jnp.asarray(rows(N, 0))[pair.k], jnp.asarray(data)[pair.inside]
+            kept = tracker.init(jnp.asarray(x), handed) if kept is None else kept
+            state = own.update(Oracle(functions, {"values": small}), state, jnp.asarray(x))
+            scalar = lambda x: tracker.surrogate(kept, x, handed)  # noqa: B023, E731
+            slope_ = jax.grad(scalar)(jnp.asarray(x))
+            gradient, kept = update(kept, jnp.asarray(x), handed)
+            np.testing.assert_allclose(gradient, state.gradient, rtol=1e-12)
+            np.testing.assert_allclose(slope_, gradient, rtol=1e-9, atol=1e-12)
+
+
+def test_a_tracker_that_is_given_the_wrong_batch_says_so() -> None:
+    with pytest.raises(ValueError, match="count is required"):
+        mvrc.tracker(inner, outer, "sox", coupled=True)
+    with pytest.raises(ValueError, match="coupled=True; leave them out"):
+        mvrc.tracker(lambda x, s: x, lambda y: y[0], count=3)
+    tracker = mvrc.tracker(inner, outer, coupled=True, count=N)
+    with pytest.raises(TypeError, match="indices, outer samples, inner samples"):
+        tracker.init(X0, rows(4, 0))
+    with pytest.raises(ValueError, match="one leading axis, of the outer samples"):
+        tracker.init(X0, (np.arange(3), rows(4, 0), rows(5, 1)))

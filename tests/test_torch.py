@@ -10,7 +10,7 @@ import mvrc
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
-from mvrc.torch import NAMES, Tracker  # noqa: E402
+from mvrc.torch import NAMES, CoupledTracker, Tracker  # noqa: E402
 
 ROWS = np.random.default_rng(0).standard_normal((400, 4)).astype("f")
 
@@ -96,3 +96,49 @@ def test_mistakes_are_told():
         Tracker(Net(), torch_inner, torch_outer, "strom")
     with pytest.raises(ValueError, match=r"must be \(samples, p\)"):
         Tracker(Net(), lambda call, rows: call(rows), torch_outer).backward(torch.zeros(3, 4))
+
+
+@pytest.mark.parametrize("name", ["sox", "msvr"])
+def test_coupled_numbers_are_those_of_jax(name):
+    """Also where a k is drawn twice, and after a resume."""
+    net = Net()
+
+    def torch_coupled(call, batch):
+        _, outside, inside = batch
+        gap = call(inside)[None, :] - call(outside)[:, None]
+        return torch.stack([gap, torch.nn.functional.softplus(gap)], 2).mean(1)
+
+    def torch_last(y, batch):
+        return torch.log1p(y[:, 1]) + 0.1 * batch[1][:, 3] * y[:, 0] ** 2
+
+    def score(x, row):
+        return jnp.tanh(x["first"] @ row[:3]) @ x["last"]
+
+    def jax_coupled(x, k, sample):
+        gap = score(x, sample) - score(x, k)
+        return jnp.stack([gap, jnp.logaddexp(gap, 0.0)])
+
+    def jax_last(y, k):
+        return jnp.log1p(y[1]) + 0.1 * k[3] * y[0] ** 2
+
+    make = lambda: CoupledTracker(net, torch_coupled, torch_last, 30, name, 0.3, 0.2)  # noqa: E731
+    own = make()
+    other = mvrc.tracker(
+        jax_coupled, jax_last, name, weight=0.3, gradient_weight=0.2, coupled=True, count=30
+    )
+    step = torch.optim.SGD(net.parameters(), lr=0.1)
+    rng, state = np.random.default_rng(0), None
+    for t in range(8):
+        k = rng.integers(0, 30, 6) if t % 2 else rng.choice(30, 6, replace=False)
+        batch = k, ROWS[k], ROWS[rng.integers(30, 400, 8)]
+        x = {n: jnp.asarray(v.detach().numpy()) for n, v in net.named_parameters()}
+        state = other.init(x, batch) if state is None else state
+        want, state = other.update(state, x, batch)
+        value = own.backward([torch.from_numpy(np.asarray(a)) for a in batch])
+        assert torch.isfinite(value)
+        for n, p in net.named_parameters():
+            np.testing.assert_allclose(p.grad.numpy(), want[n], rtol=2e-4, atol=1e-6)
+        step.step()
+        if t == 4:
+            saved, own = own.state_dict(), make()
+            own.load_state_dict(saved)

@@ -85,8 +85,11 @@ class Tracker:
         found = dict(self.model.named_parameters())
         return [found[name] for name in self._names]
 
-    def _at(self, batch: Any, point: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """g of the batch at some parameters, and these as leaves."""
+    def _at(
+        self, batch: Any, point: list[torch.Tensor], mean: bool = True
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """g of the batch at some parameters (of each of its samples without a mean), and these as
+        leaves."""
         leaves = [p.detach().clone().requires_grad_() for p in point]
         named = dict(zip(self._names, leaves, strict=True))
 
@@ -98,7 +101,7 @@ class Tracker:
             raise ValueError(
                 f"inner(call, batch) returned shape {tuple(each.shape)}; it must be (samples, p)."
             )
-        return each.mean(0), leaves
+        return (each.mean(0) if mean else each), leaves
 
     def _pull(self, y: torch.Tensor, leaves: list[torch.Tensor], u: torch.Tensor) -> torch.Tensor:
         """g'ᵀu, flat."""
@@ -155,3 +158,107 @@ class Tracker:
             "inner": (1 - first) * state["inner"] + first * y.detach(),
             "gradient": (1 - last) * state["gradient"] + last * sample,
         }
+
+
+class CoupledTracker:
+    """The same for a coupled problem, (1/N) Σₖ fₖ(gₖ), with a mean uₖ for every outer sample k.
+
+        tracker = mvrc.torch.CoupledTracker(model, inner, outer, count=N)
+        loss = tracker.backward(batch)      # batch[0]: the numbers k
+
+    `inner(call, batch)` gives gₖ of every k of the batch, of shape (k, p); `outer(y, batch)` gives
+    fₖ(yₖ), of shape (k,). The rules are those of SOX and MSVR, the numbers those of
+    `mvrc.tracker(…, coupled=True)` on equal batches.
+
+    Args:
+        model: a `torch.nn.Module`.
+        inner, outer: the functions.
+        count: N.
+        estimator: "sox" or "msvr".
+        weight: γ.
+        gradient_weight: β; as `weight` when None.
+    """
+
+    @checks.explain_keywords
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inner: Callable[..., Any],
+        outer: Callable[..., Any],
+        count: int,
+        estimator: str = "sox",
+        weight: float = 0.1,
+        gradient_weight: float | None = None,
+    ) -> None:
+        self.model, self.inner, self.outer = model, inner, outer
+        self.count = checks.integer("count", count)
+        self.estimator = checks.choice("estimator", estimator, ("sox", "msvr"))
+        self.weight = checks.fraction("weight", weight)
+        own = weight if gradient_weight is None else gradient_weight
+        self.gradient_weight = checks.fraction("gradient_weight", own)
+        self._parts = Tracker(model, lambda call, batch: inner(call, batch), outer)
+        self._state: dict[str, Any] | None = None
+
+    def backward(self, batch: Any) -> torch.Tensor:
+        """Set `.grad` of every parameter to the estimate; returns the mean of fₖ(uₖ)."""
+        k = torch.as_tensor(batch[0])
+        now = self._parts._parameters()
+        y, leaves = self._at(batch, now)
+        state = self._state
+        if state is None:
+            table = torch.full((self.count, y.shape[1]), torch.inf, dtype=y.dtype)
+            point = [p.detach().clone() for p in now]
+            state = {"table": table, "gradient": None, "point": point}
+        old = state["table"][k]
+        value, known = y.detach(), ~torch.isposinf(old)
+        moved = (1 - self.weight) * old + self.weight * value
+        before, earlier = y, None
+        if self.estimator == "msvr":
+            before, earlier = self._at(batch, state["point"])
+            rest, size = 1 - self.weight, len(k)
+            share = (self.count - size) / (size * rest) + rest if size < self.count else rest
+            moved = moved + share * (value - before.detach())
+        u = torch.where(known, moved, value)
+        gradient = self._pull(y, leaves, self._slopes(u, batch))
+        if state["gradient"] is not None:
+            kept = state["gradient"]
+            if earlier is None:
+                gradient = (1 - self.gradient_weight) * kept + self.gradient_weight * gradient
+            else:
+                at = torch.where(known, old, value)
+                last = self._pull(before, earlier, self._slopes(at, batch))
+                gradient = gradient + (1 - self.gradient_weight) * (kept - last)
+        table = state["table"].clone() if self._state is None else state["table"]
+        unique, place = torch.unique(k, return_inverse=True)
+        total = torch.zeros(len(unique), u.shape[1], dtype=u.dtype).index_add_(0, place, u)
+        table[unique] = total / torch.bincount(place)[:, None].to(u.dtype)
+        point = [p.detach().clone() for p in now]
+        self._state = {"table": table, "gradient": gradient, "point": point}
+        start = 0
+        for p in now:
+            p.grad = gradient[start : start + p.numel()].view_as(p).clone()
+            start += p.numel()
+        with torch.no_grad():
+            return self.outer(u, batch).mean()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs: the table above all."""
+        if self._state is None:
+            return {}
+        return {**self._state, "table": self._state["table"].clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        self._state = {**state, "table": state["table"].clone()} if state else None
+
+    def _at(self, batch: Any, point: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """gₖ of the batch at some parameters, and these as leaves."""
+        return self._parts._at(batch, point, mean=False)
+
+    def _pull(self, y: torch.Tensor, leaves: list[torch.Tensor], u: torch.Tensor) -> torch.Tensor:
+        return self._parts._pull(y, leaves, u / len(y))
+
+    def _slopes(self, y: torch.Tensor, batch: Any) -> torch.Tensor:
+        """∇fₖ(yₖ)."""
+        y = y.detach().requires_grad_()
+        return torch.autograd.grad(self.outer(y, batch).sum(), y)[0]

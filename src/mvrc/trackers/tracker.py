@@ -17,6 +17,7 @@ from mvrc.problem.shapes import geometry_of
 from mvrc.regularizers import Zero
 from mvrc.schedules import Power
 from mvrc.support import calls, checks
+from mvrc.trackers.coupled import coupled_tracker
 from mvrc.trackers.given import Given
 from mvrc.trackers.multilevel import Multilevel
 
@@ -37,7 +38,10 @@ def tracker(
     levels: int = 5,
     micro_batch: int | None = None,
     axis_name: Any = None,
-) -> Tracker:
+    coupled: bool = False,
+    count: int | None = None,
+    shared: bool = True,
+) -> Any:
     """An estimate of ∇F, F(x) = f(E g(x)), that is carried from step to step on small batches.
 
         tracker = mvrc.tracker(inner, outer)
@@ -69,7 +73,20 @@ def tracker(
             the whole batch.
         axis_name: of devices (`pmap`, `shard_map`, `vmap`) among which every batch is shared out
             equally; estimates are means over all.
+        coupled: whether there is an inner mean for every outer sample, as in `Coupled`: functions
+            are `g(x, outer_sample, sample)` and `f(y, outer_sample)`, batches `(indices, outer
+            samples, inner samples)`, estimators "sox" (`weight` is γ, `gradient_weight` β), "msvr"
+            and "bsgd"; a `CoupledTracker`.
+        count: of a coupled problem the number of outer samples, N.
+        shared: of a coupled problem whether the inner samples of a batch have one leading axis and
+            are those of all its outer samples, or two, and are those of each.
     """
+    if checks.boolean("coupled", coupled):
+        if estimator == "storm":
+            estimator = "sox"  # the default
+        return coupled_tracker(inner, outer, estimator, weight, gradient_weight, count, shared)
+    if count is not None or not shared:
+        raise ValueError("count and shared are for coupled=True; leave them out.")
     calls.check_function("inner(x, sample)", inner)
     if not callable(outer):
         raise TypeError(f"outer must be a function f(y) or f(y, sample), not {outer!r}.")

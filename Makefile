@@ -75,6 +75,7 @@ clean:  ## remove what the other targets made
 
 .venv/.torch: .venv/.test
 	$(PIP) -e '.[torch]'
+	-$(PIP) --no-deps libauc tqdm  # compared with; what else it needs is not needed for that
 	@touch $@
 
 .venv/.docs: .venv/bin/python pyproject.toml

@@ -13,6 +13,9 @@ Commands of their own, written to docs/comparison.md by comparison.py (`make ben
     held_out.py   the same on instances that had no part in any choice
     solvers.py    `Auto` against cvxpy, SciPy and FISTA
 And to docs/auto.md: nist.py, certified regressions; networks.py, networks.
+coupled.py: errors that stay, samples to a goal and the table of coupled problems, for
+docs/coupled.md.
+libauc.py: average precision beside LibAUC, for the same page.
 streams.py: `Auto` on streams against the least gap possible, for docs/auto.md.
 Pictures: picture.py, the README's; small_batches.py, that of docs/networks.md.
 

@@ -153,6 +153,7 @@ def test_from_the_largest_penalty_on_the_solution_is_zero():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([SparseAdditiveRegressor()])
+@pytest.mark.one_in(2)
 def test_scikit_learn(estimator, check):
     check(estimator)
 

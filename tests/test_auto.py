@@ -127,6 +127,7 @@ TRIED = {"bellman": 3}  # as many at most, each has a program of its own
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.one_in(2)
 def test_random_problems_end_with_a_finite_answer_below_the_start(family: str, steps: str) -> None:
     """More than 200 of them: no divergence, no endless run, never above the start."""
     for seed in range(min(STEPS[steps], TRIED.get(family, 99))):

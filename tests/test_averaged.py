@@ -61,6 +61,7 @@ def test_a_resumed_run_is_the_same_run(run, tmp_path):
     assert not np.array_equal(other.x, half.x)
 
 
+@pytest.mark.slow
 def test_units_of_x_move_the_step_with_them():
     scaled = mvrc.Composition(lambda x, row: inner(x / 100, row), outer, ROWS)
     first = mvrc.minimize(PROBLEM, X0, epochs=2)
@@ -95,6 +96,7 @@ def test_it_hands_over_to_secants_which_say_when_it_has_converged():
     assert result.objective < least * (1 + 1e-5)
 
 
+@pytest.mark.slow
 def test_many_seeds_and_streams_still_work():
     many = mvrc.minimize_many(PROBLEM, X0, seeds=2, epochs=2)
     assert len(many) == 2 and all(r.objective < PROBLEM.objective(X0) for r in many)

@@ -454,6 +454,7 @@ def average_return(env, policy, episodes):
         ("CliffWalking", 0.9, -13.0, 2),
     ],
 )
+@pytest.mark.one_in(2)
 def test_environments_are_solved(name, gamma, least, episodes):
     """Policy iteration reaches the values of value iteration, to what its tolerance leaves; neither
     it nor a name without a version warns."""

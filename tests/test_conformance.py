@@ -34,6 +34,7 @@ def test_every_method_is_here():
 
 
 @pytest.mark.parametrize(("case", "two"), LEVELS)
+@pytest.mark.one_in(2)
 def test_finds_the_known_optimum(case, two):
     problem, x0, solution = solved(two, case.smooth_only)
     options = {} if case.converges else {"batch_size": 12}
@@ -47,6 +48,7 @@ def test_finds_the_known_optimum(case, two):
 
 
 @pytest.mark.parametrize(("case", "two"), LEVELS)
+@pytest.mark.one_in(2)
 def test_nonconvex_to_stationarity(case, two):
     case_problem = TWO if two else ONE
     problem, x0 = case_problem.problem, case_problem.x0
@@ -110,6 +112,7 @@ def test_counts_are_those_of_the_formulas(case, two):
 
 
 @pytest.mark.parametrize(("case", "two"), LEVELS)
+@pytest.mark.one_in(2)
 def test_resumes_bit_for_bit(case, two, tmp_path):
     problem, x0, _ = solved(two, case.smooth_only)
     recipe = case.recipe(two)

@@ -118,6 +118,7 @@ def test_auto_solves_and_says_what_it_did(kind: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.one_in(3)
 def test_every_method_gets_on(kind: str, method: str) -> None:
     if method == "rt-mlmc" and kind not in ("simulator", "pool"):
         pytest.skip("fewer inner samples than it has levels for")
@@ -183,6 +184,7 @@ TABLED = ("pool", "others", "groups")
 
 @pytest.mark.parametrize("kind", TABLED)
 @pytest.mark.parametrize("start", ["exact", "first"])
+@pytest.mark.one_in(2)
 def test_sox_is_its_rule(kind: str, start: str) -> None:
     """Against a slow twin in NumPy on the same batches."""
     given = problem(kind, inner_batch=4)
@@ -215,6 +217,7 @@ def test_sox_is_its_rule(kind: str, start: str) -> None:
 
 @pytest.mark.parametrize("kind", TABLED)
 @pytest.mark.parametrize("recursive", [True, False])
+@pytest.mark.one_in(2)
 def test_msvr_is_its_rule(kind: str, recursive: bool) -> None:
     given = problem(kind, inner_batch=4)
     gamma, beta, size = 0.3, 0.2, 5
@@ -543,6 +546,7 @@ def test_the_error_of_the_plug_in_falls_with_the_inner_batch_and_sox_goes_on() -
 
 @pytest.mark.parametrize("kind", ["pool", "groups"])
 @pytest.mark.parametrize("name", ["sox", "msvr", "bsgd"])
+@pytest.mark.one_in(2)
 def test_the_tracker_has_the_numbers_of_minimize(kind: str, name: str) -> None:
     given = problem(kind, inner_batch=4)
     own = {

@@ -150,6 +150,7 @@ def test_average_precision_of_a_rare_class() -> None:
 
 
 @parametrize_with_checks([AveragePrecisionClassifier(max_epochs=50)])
+@pytest.mark.one_in(4)
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -167,6 +167,7 @@ def test_the_free_form_is_unbiased_given_the_inner_estimate(rule, case):
 # --- SCSC ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scsc_forgets_less_and_less():
     """A constant β keeps the bias β·Cov(g', ∇²f g): on the portfolio x ended at twice x*."""
     far = {}

@@ -186,6 +186,7 @@ def test_methods_descend(name, points):
 
 
 @parametrize_with_checks([StochasticNeighborEmbedding(max_epochs=3)])
+@pytest.mark.one_in(3)
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

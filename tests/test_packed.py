@@ -64,6 +64,7 @@ def same_minimum(one, other):
 
 @pytest.mark.parametrize("n, N", [(60, None), (60, 40)], ids=["one level", "two levels"])
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.one_in(2)
 def test_every_method(name, n, N, exact):
     """Given the same draws, x and Φ to rounding and counts exactly."""
     given = problem(n, N)
@@ -79,6 +80,7 @@ def test_every_method(name, n, N, exact):
 
 @pytest.mark.parametrize("n", [2, 3, LENGTH - 1, LENGTH, LENGTH + 1, 2 * LENGTH, 5000])
 @pytest.mark.parametrize("sampling", ["replacement", "reshuffled"])
+@pytest.mark.one_in(2)
 def test_every_count(n, sampling, exact):
     """At the edges of a piece, of full passes and of small batches alike."""
     given = problem(n, sampling=sampling)
@@ -253,6 +255,7 @@ def test_the_cache_is_switched_off(tmp_path):
 
 
 @pytest.mark.parametrize("two_level", [False, True])
+@pytest.mark.slow
 def test_the_default_step_of_so_many_unknowns_that_a_subsample_is_summed_in_pieces(two_level):
     d = 20_000  # 512 rows are more than 2²² numbers
     rng = np.random.default_rng(0)

@@ -166,6 +166,7 @@ SHORT = {"method": mvrc.FISTA(step_size=0.01), "tol": 0.1, "max_epochs": 5}
 
 
 @parametrize_with_checks([MeanVariancePortfolio(**SHORT)])
+@pytest.mark.one_in(2)
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

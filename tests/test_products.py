@@ -40,7 +40,7 @@ SCHEMES = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", [ONE, TWO], ids=lambda c: c.name)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -259,6 +259,7 @@ TWO_DEVICES = """
 """
 
 
+@pytest.mark.slow
 def test_data_on_another_device():
     code = textwrap.dedent(TWO_DEVICES).format(tests=str(Path(__file__).parent))
     flags = f"--xla_force_host_platform_device_count=2 {os.environ.get('XLA_FLAGS', '')}"

@@ -27,6 +27,7 @@ def gaps(problem, gap, x0, seeds, method=None, **limits):
     return found[:, :, 0].mean(axis=0), found[:, :, 1].mean(axis=0)
 
 
+@pytest.mark.slow
 def test_a_stream_is_followed_like_one_over_its_samples():
     """Within 1.2 × of the least possible over two decades, 12 seeds."""
     problem, gap, constant, _ = portfolio(10, np.float64)
@@ -39,6 +40,7 @@ def test_a_stream_is_followed_like_one_over_its_samples():
     assert ratios.max() < 1.2 * (1 + 3 * 0.13)
 
 
+@pytest.mark.slow
 def test_the_interval_is_of_fresh_samples_and_covers():
     """90 %: of 40 runs 36 ± 2, and fewer than 30 in one of a thousand such tests."""
     problem, gap, _, least = portfolio(10, np.float64)
@@ -81,6 +83,7 @@ def sampled(key, size):
 
 @pytest.mark.parametrize("scale", [1.0, 1e4], ids=["near", "far"])
 @pytest.mark.parametrize("r", [None, mvrc.L1(0.02), mvrc.Simplex()], ids=["zero", "l1", "simplex"])
+@pytest.mark.one_in(2)
 def test_curved_streams_and_regularisers_from_near_and_far(r, scale):
     problem = mvrc.Composition(
         quartic, lambda y: jnp.log1p(y[0]) + y[1], mvrc.Stream(sampled), regularizer=r

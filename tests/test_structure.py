@@ -105,6 +105,7 @@ def matrix_of(g, x, r):
 
 
 @pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.one_in(2)
 def test_few_passes_give_the_whole_matrix(name):
     g, passes = SPARSE[name]
     rng = np.random.default_rng(1)
@@ -179,6 +180,7 @@ def test_a_large_matrix_is_not_searched_for_long():
 @pytest.mark.parametrize("jacobian", ["matrix", "free"])
 @pytest.mark.parametrize("two", [False, True])
 @pytest.mark.parametrize("name", ["affine", "partly affine", "sparse"])
+@pytest.mark.one_in(2)
 def test_a_run_is_the_same_when_it_cannot_be_told(name, two, jacobian):
     """The same g of Mx + 0·x³, M the identity as data: dense and curved as far as one can tell."""
     rng = np.random.default_rng(1)

@@ -60,6 +60,7 @@ ESTIMATORS = {
 
 @pytest.mark.parametrize("two_level", [False, True], ids=["one level", "two levels"])
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.one_in(2)
 def test_the_numbers_are_those_inside_of_minimize(name, two_level):
     """The batches of an epoch, drawn again, through the tracker: the same points, bit for bit."""
     own, step, steps = ESTIMATORS[name], 0.05, 6

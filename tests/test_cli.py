@@ -22,6 +22,7 @@ from mvrc import cli
 from mvrc.cli import parameters
 from mvrc.cli.app import app
 from mvrc.cli.loading import load, split
+from mvrc.solvers.catalogue import COUPLED
 
 PROBLEM = """
 import jax.numpy as jnp
@@ -119,7 +120,8 @@ def test_one_method():
 
 def test_methods_as_json():
     found = json.loads(run("methods", "--json").stdout)["methods"]
-    assert [entry["name"] for entry in found] == ["auto", *mvrc.METHODS]
+    assert [entry["name"] for entry in found][: 1 + len(mvrc.METHODS)] == ["auto", *mvrc.METHODS]
+    assert [entry["name"] for entry in found if entry["problems"] == "coupled"] == [*COUPLED]
     one = json.loads(run("methods", "katyusha", "--json").stdout)
     assert one in found and one["class"] == "Katyusha" and "tau1" in one["arguments"]
 

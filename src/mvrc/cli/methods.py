@@ -12,6 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 import mvrc
+from mvrc.solvers.catalogue import COUPLED
+
+ALL = ("auto", *mvrc.METHODS, *COUPLED)
 
 
 def methods(
@@ -29,9 +32,7 @@ def methods(
       mvrc methods --json
     """
     if as_json:
-        described: Any = (
-            _entry(name) if name else {"methods": [_entry(n) for n in ("auto", *mvrc.METHODS)]}
-        )
+        described: Any = _entry(name) if name else {"methods": [_entry(n) for n in ALL]}
         typer.echo(json.dumps(described, ensure_ascii=False, indent=2))
     elif name:
         typer.echo(repr(mvrc.describe(name)))
@@ -55,7 +56,7 @@ def _table() -> Table:
     table.add_column("method", no_wrap=True)
     table.add_column("problems")
     table.add_column("regulariser")
-    for name in ("auto", *mvrc.METHODS):
+    for name in ALL:
         about = mvrc.describe(name).about
         table.add_row(name, about.title, about.problems, about.regularizer)
     return table

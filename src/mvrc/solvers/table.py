@@ -10,7 +10,7 @@ from pathlib import Path
 from mvrc.methods import NamedRecipe
 from mvrc.methods.recipe import About
 from mvrc.solvers.auto import Auto
-from mvrc.solvers.catalogue import METHODS
+from mvrc.solvers.catalogue import COUPLED, METHODS
 from mvrc.support import checks
 
 
@@ -43,8 +43,9 @@ class Description:
 
 
 def describe(name: str) -> Description:
-    """Rule, reference, cost of an epoch, memory and needs of "auto" or a method of `METHODS`."""
-    known: dict[str, type[NamedRecipe]] = {"auto": Auto, **METHODS}
+    """Rule, reference, cost of an epoch, memory and needs of "auto", a method of `METHODS`, or one
+    for coupled problems."""
+    known: dict[str, type[NamedRecipe]] = {"auto": Auto, **METHODS, **COUPLED}
     recipe = known[checks.choice("name", name, known)]
     arguments = [p for p in inspect.signature(recipe).parameters if p != "self"]
     rule = inspect.getdoc(recipe) or ""
@@ -56,12 +57,11 @@ def markdown_table() -> str:
     heads = ("method", "name", "problems", "regulariser", "evaluations of g per epoch",
              "numbers kept", "complexity")  # fmt: skip
     rows = [heads, ("---",) * len(heads)]
-    for name, recipe in METHODS.items():
+    for name, recipe in (METHODS | COUPLED).items():
         about = recipe.about
-        rows.append(
-            (about.title, f"`{name}`", about.problems, about.regularizer, about.epoch,
-             about.memory, about.complexity)
-        )  # fmt: skip
+        row = (about.title, f"`{name}`", about.problems, about.regularizer, about.epoch,
+               about.memory, about.complexity)  # fmt: skip
+        rows.append(tuple(cell.replace("|", "\\|") for cell in row))
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
 

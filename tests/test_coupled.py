@@ -470,6 +470,8 @@ def test_single_precision_regularisers_optimisers_and_models() -> None:
     )
     found = mvrc.minimize(problem("pool"), X0, adam, epochs=30)
     assert found.objective < found.history["objective"][0]
+    short = mvrc.minimize(problem("pool"), X0, optax.adam(0.05), epochs=30)
+    assert short.objective < short.history["objective"][0]
 
     model = eqx.nn.MLP(D, 1, 4, 1, key=jax.random.key(0))
     score = lambda m, k, s: jax.nn.softplus(m(s) - m(k))  # noqa: E731

@@ -196,6 +196,14 @@ def test_files_are_written(output):
     assert not re.search(r'(src|href)="http', outside), "works offline"
 
 
+def test_the_page_says_how_many_runs_are_left(tmp_path):
+    saved_with("plain", tmp_path)
+    made = page.write_so_far(tmp_path, ["0", "1"], 3)
+    assert "3 runs are still to be done" in made.read_text("utf-8")
+    assert not (tmp_path / "jobs.json.new").exists() and not (tmp_path / "page.html.new").exists()
+    assert "still to be done" not in page.write(tmp_path)["page"].read_text("utf-8")
+
+
 EVIL = '"><img src=x onerror="document.title=1"></script><script>document.title=2</script>'
 
 

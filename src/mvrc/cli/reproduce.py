@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import os
@@ -46,7 +47,7 @@ def reproduce(
 
     Runs that are finished are not repeated, so a command that was stopped continues
     where it was. Real data are used where they are found, otherwise simulated data of the
-    same size.
+    same size. The page is written as experiments come, and says how many runs are left.
 
     Examples:
 
@@ -94,6 +95,8 @@ def _run(jobs: list[runner.Job], output: Path, workers: int, quiet: bool) -> int
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from mvrc.report.page import write_so_far
+
     bar = Progress(
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
@@ -102,14 +105,22 @@ def _run(jobs: list[runner.Job], output: Path, workers: int, quiet: bool) -> int
         console=Console(stderr=True),
         disable=quiet,
     )
-    before = 0
+    before, finished = 0, 0
+    waiting = collections.Counter(job.experiment.id for job in jobs if not job.tuned)
     with bar:
         task = bar.add_task("compiling", total=len(jobs))
 
         def tell(job: runner.Job, done: bool) -> Any:
-            nonlocal before
-            before += done
+            nonlocal before, finished
+            before, finished = before + done, finished + 1
             bar.update(task, advance=1, description=job.name)
+            if job.tuned:
+                return
+            waiting[job.experiment.id] -= 1
+            if waiting[job.experiment.id] == 0 and not done and finished < len(jobs):
+                whole = [j for j in jobs if not j.tuned and waiting[j.experiment.id] == 0]
+                page = write_so_far(output, [j.key for j in whole], len(jobs) - finished)
+                bar.console.print(f"Page so far: {page.resolve()}", soft_wrap=True)
 
         runner.run(jobs, output, tell, workers)
     return before

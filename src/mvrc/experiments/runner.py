@@ -175,15 +175,16 @@ def _file(job: Job, output: Path) -> Path:
     return output / "runs" / f"{job.key}.json"
 
 
-def records(output: Path) -> list[dict[str, Any]]:
-    """The runs of the last plan, in its order."""
+def records(output: Path, keys: list[str] | None = None) -> list[dict[str, Any]]:
+    """The runs of the last plan, in its order; with keys those."""
+    if keys is not None:
+        return [json.loads((output / "runs" / f"{key}.json").read_text("utf-8")) for key in keys]
     plan = output / "jobs.json"
     if not plan.exists():
         raise FileNotFoundError(
             f"output {str(output)!r} has no finished runs; run mvrc reproduce --output {output}."
         )
-    keys = json.loads(plan.read_text("utf-8"))
-    return [json.loads((output / "runs" / f"{key}.json").read_text("utf-8")) for key in keys]
+    return records(output, json.loads(plan.read_text("utf-8")))
 
 
 def write_rows(output: Path) -> Path:

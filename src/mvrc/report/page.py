@@ -41,13 +41,25 @@ def write(output: Path) -> dict[str, Path]:
     }  # fmt: skip
 
 
+def write_so_far(output: Path, keys: list[str], left: int) -> Path:
+    """page.html of the runs of these keys, while others are still to be done."""
+    records = runner.records(output, keys)
+    table = columns(records)
+    more = f"{left} runs are still to be done: load the page again to see more. "
+    page, new = output / "page.html", output / "page.html.new"
+    new.write_text(_page(table, claims(table), records[0]["made_with"], more), "utf-8")
+    return new.replace(page)  # a browser finds a whole page at any time
+
+
 def summary(output: Path) -> tuple[list[Column], list[Claim]]:
     """What a terminal shows of saved runs."""
     table = columns(runner.records(output))
     return table, claims(table)
 
 
-def _page(table: list[Column], assessed: list[Claim], made_with: dict[str, str]) -> str:
+def _page(
+    table: list[Column], assessed: list[Claim], made_with: dict[str, str], more: str = ""
+) -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -59,7 +71,7 @@ def _page(table: list[Column], assessed: list[Claim], made_with: dict[str, str])
         "SCRIPT": (folder / "page.js").read_text("utf-8"),
         "PLOTLY": get_plotlyjs(),
         "DATA": json.dumps([_panel_data(c) for c in table]).replace("<", "\\u003c"),
-        "INTRO": _intro(table, assessed),
+        "INTRO": more + _intro(table, assessed),
         "PANELS": "\n".join(_panels(c) for c in table),
         "CLAIMS": _claims_table(assessed),
         "TUNING": "\n".join(_tuning_table(c) for c in table if c.tuned),

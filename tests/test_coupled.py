@@ -246,6 +246,11 @@ def test_msvr_is_its_rule(kind: str, recursive: bool) -> None:
                 v = (1 - beta) * v + beta * total
             np.testing.assert_allclose(state.gradient, v, rtol=1e-10, atol=1e-12)
             before = x
+        oracle = Oracle(functions, {"values": batch(0, size)})
+        estimator.update(oracle, state, jnp.asarray(X0))
+        once = size * (4 + (kind == "others"))  # version 1 asks for Jacobians at the new point only
+        assert oracle.counts.inner_values == 2 * once
+        assert oracle.counts.inner_jacobians == (2 * once if recursive else once)
 
 
 @pytest.mark.parametrize("kind", TABLED)

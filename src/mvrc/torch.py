@@ -66,10 +66,7 @@ class Tracker:
             state = getattr(self, f"_{self.estimator}")(batch, parameters, self._state)
         state["point"] = [p.detach().clone() for p in parameters]
         self._state = state
-        start = 0
-        for p in parameters:
-            p.grad = state["gradient"][start : start + p.numel()].view_as(p).clone()
-            start += p.numel()
+        _hand_over(state["gradient"], parameters)
         with torch.no_grad():
             return self.outer(state["inner"])
 
@@ -234,10 +231,7 @@ class CoupledTracker:
         table[unique] = total / torch.bincount(place)[:, None].to(u.dtype)
         point = [p.detach().clone() for p in now]
         self._state = {"table": table, "gradient": gradient, "point": point}
-        start = 0
-        for p in now:
-            p.grad = gradient[start : start + p.numel()].view_as(p).clone()
-            start += p.numel()
+        _hand_over(gradient, now)
         with torch.no_grad():
             return self.outer(u, batch).mean()
 
@@ -262,3 +256,10 @@ class CoupledTracker:
         """∇fₖ(yₖ)."""
         y = y.detach().requires_grad_()
         return torch.autograd.grad(self.outer(y, batch).sum(), y)[0]
+
+
+def _hand_over(gradient: torch.Tensor, parameters: list[torch.Tensor]) -> None:
+    """A flat gradient into `.grad` of each parameter."""
+    parts = gradient.split([p.numel() for p in parameters])
+    for p, part in zip(parameters, parts, strict=True):
+        p.grad = part.view_as(p).clone()

@@ -74,14 +74,11 @@ class Msvr(Estimator):
         share = self.share(N, size)
         u, old = moved(state.table, pair.k, value, self.weight, share * (value - before))
         v = pull(coupled.outer_gradients(oracle, u, pair))
-        earlier = state.gradient
+        kept = jnp.where(state.k == 0, 0, 1 - self.gradient_weight).astype(v.dtype)
+        gradient = kept * state.gradient + (1 - kept) * v
         if self.recursive:
-            earlier = earlier - pull_before(coupled.outer_gradients(oracle, old, pair))
-            kept = jnp.where(state.k == 0, 0, 1 - self.gradient_weight).astype(v.dtype)
-            gradient = kept * earlier + v
-        else:
-            kept = jnp.where(state.k == 0, 0, 1 - self.gradient_weight).astype(v.dtype)
-            gradient = kept * earlier + (1 - kept) * v
+            earlier = pull_before(coupled.outer_gradients(oracle, old, pair))
+            gradient = v + kept * (state.gradient - earlier)
         return MsvrState(point, put_new(state.table, pair.k, u), gradient, state.k + 1)
 
     def gradient(self, state: MsvrState) -> Vector:

@@ -116,11 +116,16 @@ def functions_of(oracle: Oracle) -> CoupledFunctions:
 def means_and_pullback(
     oracle: Oracle, point: Vector, batch: Batch, pair: Pair
 ) -> tuple[Float[Array, "B p"], Pullback]:
-    """gₖ(point) of a small batch, and u ↦ mean of gₖ'(point)ᵀuₖ; counted."""
+    """gₖ(point) of a small batch, and u ↦ mean of gₖ'(point)ᵀuₖ; each counted where it is asked."""
     functions = functions_of(oracle)
-    oracle.count(inner_values=batch.amount(), inner_jacobians=batch.amount())
+    oracle.count(inner_values=batch.amount())
     value, pull = jax.vjp(lambda x: functions.means(x, pair), point)
-    return value, lambda u: batch.joined(pull(u / len(value))[0])
+
+    def pulled(u: Any) -> Vector:
+        oracle.count(inner_jacobians=batch.amount())
+        return batch.joined(pull(u / len(value))[0])
+
+    return value, pulled
 
 
 def outer_gradients(oracle: Oracle, y: Any, pair: Pair) -> Float[Array, "B p"]:

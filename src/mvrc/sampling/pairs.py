@@ -78,7 +78,7 @@ class PairSource(Source):
     data: Any
     inside: Inside
     inner_batch: int = eqx.field(static=True)
-    rows: Any = None
+    rows: Any  # the numbers 0, …, N − 1
 
     def __init__(self, data: Any, inside: Inside, inner_batch: int) -> None:
         self.data, self.inside, self.inner_batch = data, inside, inner_batch

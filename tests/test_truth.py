@@ -288,6 +288,7 @@ FOUND = {
     388974385: "squares that underflow in the trust region",
     388974597: "columns that say the same, x far along them",
     388974248: "likewise, and one side of the test for it near 0",
+    2023101474: "no curvature at x0, in whose metric every step was short, as at a kink",
 }
 
 

@@ -35,7 +35,8 @@ from mvrc.solvers.products import conjugate_gradients
 # of 0.3, 0.5 and 0.7 the one with the fewest passes on the instances of docs/comparison.md.
 SECANT_ERROR = 0.3
 KINKED = 4  # short steps in a row along which ∇²F did not foresee the gradient
-SHORT = 1e-3  # of ‖Dx‖ or √S: a step along which a smooth gradient is foreseen
+SHORT = 1e-3  # of ‖Dx‖ or √S: a step along which a smooth gradient is foreseen,
+LITTLE = 1e-3  # if sᵀy is at most this share of S
 CONFIRMING = 10  # most products with the curvature of all samples before CONVERGED
 
 
@@ -89,7 +90,9 @@ class NewtonSolver(FullPassSolver):
         error = float(np.linalg.norm((y - used @ s) / D)) / change if change > 0 else 0.0
         if model.age == 0 and not model.tried and not self._kinked(model):
             far = max(float(np.linalg.norm(D * state.x)), np.sqrt(state.scale))
-            short = float(np.linalg.norm(D * s)) <= SHORT * far
+            # Far away D may still be next to 0: what the step was seen to change counts, too.
+            little = abs(float(s @ y)) <= LITTLE * state.scale
+            short = float(np.linalg.norm(D * s)) <= SHORT * far and little
             poor = ratio < self.region.poor  # where a minimum is only flat, steps keep their word
             if error > SECANT_ERROR and short and poor:
                 model = model._replace(unforeseen=model.unforeseen + 1)
@@ -127,7 +130,12 @@ class NewtonSolver(FullPassSolver):
         matrix = model.matrix
         if not float(s @ (matrix @ s)) > self.eps * observed:
             matrix = matrix + np.diag(observed / length * D * D)
-        return model._replace(matrix=bfgs(matrix, s, y), tried=False, age=model.age + 1)
+        matrix = bfgs(matrix, s, y)
+        try:
+            np.linalg.cholesky(matrix / D[:, None] / D[None, :])
+        except np.linalg.LinAlgError:  # rounding has made it indefinite
+            matrix = bfgs(np.diag(observed / length * D * D), s, y)
+        return model._replace(matrix=matrix, tried=False, age=model.age + 1)
 
     def renew(self, state: FullPassState) -> FullPassState:
         model = state.model

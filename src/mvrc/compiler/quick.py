@@ -15,7 +15,7 @@ import jax
 import jaxlib
 
 from mvrc.compiler import disk
-from mvrc.support import tricks
+from mvrc.support import feeding, tricks
 
 # Releases and the options that they know: another one is an error.
 _THREADS = {"xla_cpu_parallel_codegen_split_count": 1}
@@ -54,10 +54,11 @@ class Program:
         self, function: Callable[..., Any], specs: Any, donate: tuple[int, ...] = (),
         rare: bool = False,
     ) -> None:  # fmt: skip
-        chosen = options(rare)
+        chosen, before = options(rare), feeding.traced()
         lowered = jax.jit(function, donate_argnums=donate, compiler_options=chosen).lower(*specs)
         self._later: Future[Any] | None = _threads().submit(disk.compile, lowered, chosen)
         self._run: Any = None
+        self._fed = feeding.traced() != before  # by the host, while it runs
 
     def wait(self) -> None:
         """Until it is compiled; raises what the compiler raises."""
@@ -67,7 +68,8 @@ class Program:
     def __call__(self, *arguments: Any) -> Any:
         if self._later is not None:
             self.wait()
-        return self._run(*arguments)
+        result = self._run(*arguments)
+        return feeding.finished(result) if self._fed else result
 
 
 @functools.cache

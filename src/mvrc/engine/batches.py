@@ -21,36 +21,58 @@ def keys_of(key: Any, number: Any) -> dict[str, Any]:
     return dict(zip(names, jax.random.split(key, len(names)), strict=True))
 
 
+def batches_of(
+    problem: Composition, method: Method, keys: dict[str, Any], steps: int, refreshed: bool = True
+) -> tuple[dict[str, Batch | None], Callable[[Any], tuple[Any, Callable[[Any], Any]]]]:
+    """The batches of a refresh, and what gives the plan of the small steps after it.
+
+    A and A' of a refresh are one when both are everything, or no A' is drawn. A plan is made with
+    the estimate that the refresh has left: tickets of all small steps, and the way from a ticket to
+    its batches.
+    """
+    roles = method.estimator.roles(problem.two_level)
+    batches: dict[str, Batch | None] = {"jacobians": None, "outer": None}
+    openers = []
+    for source, own in ((problem.inner_source, ROLES[:2]), (problem.outer_source, ROLES[2:])):
+        if source is None:
+            continue
+        large, small = {}, {}
+        for role in own:
+            if refreshed and (role in roles or role != "jacobians"):
+                large[role] = keys[f"refresh {role}"], getattr(method.refresh, role)
+            if role in roles:
+                small[role] = keys[role], size_of(method.batch, role)
+        found, draws = source.epoch(large, small, steps)
+        batches.update(found)
+        openers.append(draws)
+    values = batches.get("values")
+    both = values is not None and values.complete and method.refresh.jacobians is None
+    if both and "jacobians" in roles:
+        batches["jacobians"] = values
+
+    def plan(after: Any) -> tuple[Any, Callable[[Any], Any]]:
+        drawn = {role: draw for draws in openers for role, draw in draws(after).items()}
+
+        def opened(ticket: Any) -> dict[str, Batch | None]:
+            return {role: drawn[role][1](t) for role, t in ticket.items()} | _all(problem)
+
+        return {role: tickets for role, (tickets, _) in drawn.items()}, opened
+
+    return batches | _all(problem), plan
+
+
 def refresh_batches(
     problem: Composition, method: Method, keys: dict[str, Any]
 ) -> dict[str, Batch | None]:
-    """The batches of a refresh; A and A' are one when both are everything, or no A' is drawn."""
-    inner, outer, sizes = problem.inner_source, problem.outer_source, method.refresh
-    values = inner.refresh(keys["refresh values"], sizes.values)
-    both = values.complete and sizes.jacobians is None
-    jacobians: Batch | None = values
-    if "jacobians" not in method.estimator.roles(problem.two_level):
-        jacobians = None
-    elif not both:
-        jacobians = inner.refresh(keys["refresh jacobians"], sizes.jacobians)
-    last = None if outer is None else outer.refresh(keys["refresh outer"], sizes.outer)
-    return {"values": values, "jacobians": jacobians, "outer": last, **_all(problem)}
+    """The batches of a refresh alone."""
+    return batches_of(problem, method, keys, 0)[0]
 
 
 def plan(
     problem: Composition, method: Method, keys: dict[str, Any], steps: int
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Tickets of all small steps of an epoch, and the way from a ticket to its batches."""
-    tickets, openers = {}, {}
-    for role in method.estimator.roles(problem.two_level):
-        source = problem.outer_source if role == "outer" else problem.inner_source
-        assert source is not None
-        tickets[role], openers[role] = source.draws(keys[role], steps, size_of(method.batch, role))
-
-    def opened(ticket: Any) -> dict[str, Batch | None]:
-        return {role: openers[role](t) for role, t in ticket.items()} | _all(problem)
-
-    return tickets, opened
+    """The plan of small steps alone."""
+    return batches_of(problem, method, keys, steps, refreshed=False)[1](None)
 
 
 def _all(problem: Composition) -> dict[str, Batch | None]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from mvrc.compiler import fused_loop
-from mvrc.engine.batches import keys_of, plan, refresh_batches, size_of
+from mvrc.engine.batches import batches_of, keys_of, size_of
 from mvrc.engine.state import Core, offer_both, restarted
 from mvrc.methods import Method
 from mvrc.oracle import Counts, Geometry, Oracle, add_counts
@@ -36,20 +36,21 @@ def run_epoch(
     picks = None
     if picking:  # in float32, so that both precisions pick the same
         picks = jax.random.uniform(keys["pick"], (method.steps, 2), jnp.float32)
-    estimate, counts, made = core.estimator, Counts(), 0
+    estimate, counts = core.estimator, Counts()
+    made = int(estimator.refreshes and scheme.refreshes_at_query)
+    steps = method.steps - made
+    batches, plan = batches_of(problem, method, keys, steps, estimator.refreshes)
     if estimator.refreshes:
-        oracle = Oracle(functions, refresh_batches(problem, method, keys))
+        oracle = Oracle(functions, batches)
         estimate = estimator.refresh(oracle, scheme.anchor(state))
         if scheme.refreshes_at_query:  # the refresh stands where the first step asks
             query = scheme.query(state)
             state = scheme.advance(state, estimator.gradient(estimate), oracle)
             pick = None if picks is None else picks[0]
             output, pool = offer_both(output, pool, query, pick)
-            made = 1
         counts = oracle.counts
 
-    steps = method.steps - made
-    tickets, open_batches = plan(problem, method, keys, steps)
+    tickets, open_batches = plan(estimate)
     traced: list[Counts] = [Counts()]  # the counts of one step, known when it is traced
 
     def step(carry: Any, given: Any) -> tuple[Any, None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -220,6 +220,7 @@ class Source(eqx.Module):
     """
 
     drawn: ClassVar[bool] = False  # whether a mean over everything has a standard error
+    traceable: ClassVar[bool] = True  # False: the host hands rows over while a program runs
 
     @property
     @abc.abstractmethod
@@ -283,3 +284,30 @@ class Source(eqx.Module):
     @abc.abstractmethod
     def draws(self, key: Any, steps: int, size: int) -> Draws:
         """The small batches of so many steps."""
+
+    def epoch(
+        self,
+        refresh: Mapping[str, tuple[Any, int | None]],
+        small: Mapping[str, tuple[Any, int]],
+        steps: int,
+    ) -> tuple[dict[str, Batch], Callable[[Any], dict[str, Draws]]]:
+        """All batches of an epoch from this source, by role: those of its refresh, and what gives
+        the draws of its small steps.
+
+        They are asked for together, as a source may pick small batches while the pass of the
+        refresh goes by, or exchange all of them at once.
+
+        Args:
+            refresh: keys and sizes of the batches of `refresh`; empty where none is made.
+            small: keys and sizes of `draws`.
+            steps: how many there are.
+
+        Returns:
+            the batches, and a function of `after`, numbers that are known once the refresh is made.
+        """
+        batches = {role: self.refresh(key, size) for role, (key, size) in refresh.items()}
+
+        def draws(after: Any) -> dict[str, Draws]:
+            return {role: self.draws(key, steps, size) for role, (key, size) in small.items()}
+
+        return batches, draws

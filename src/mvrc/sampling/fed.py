@@ -142,7 +142,7 @@ class FedSource(Source):
         if chosen is None:
             return jnp.arange(steps), lambda t: self.everything()
         rows = feeding.call(pick, _shapes(self.feed.spec, chosen.shape), chosen, *more)
-        return (rows, chosen), lambda ticket: Handed(*ticket, size)
+        return (rows, chosen), lambda ticket: Handed(ticket[0], ticket[1], size)
 
 
 def _waited(after: Any) -> Any:

@@ -33,16 +33,16 @@ def call(function: Callable[..., Any], shapes: Any, *arguments: Any) -> Any:
         try:
             if not _failures:
                 found = function(*(np.asarray(a) for a in given))
-                return [
-                    _handed(a, s) for a, s in zip(treedef.flatten_up_to(found), leaves, strict=True)
-                ]
+                each = jax.tree_util.tree_leaves(found)
+                return [_handed(a, s) for a, s in zip(each, leaves, strict=True)]
         except BaseException as error:  # also an interrupt: it is raised by who runs the program
             _failures.append(error)
         return [np.zeros(s.shape, s.dtype) for s in handed]
 
     handed = [_handed_shape(s) for s in leaves]
     found = jax.pure_callback(called, handed, *arguments, vmap_method="sequential")
-    return treedef.unflatten([_taken(a, s) for a, s in zip(found, leaves, strict=True)])
+    taken = [_taken(a, s) for a, s in zip(found, leaves, strict=True)]
+    return jax.tree_util.tree_unflatten(treedef, taken)
 
 
 # JAX would cut numbers of 64 bits by the setting of the thread that it calls back from, which is

@@ -8,10 +8,10 @@ from mvrc.sampling.inside import Pair as Pair
 from mvrc.sampling.inside import Pool as Pool
 from mvrc.sampling.inside import Simulator as Simulator
 from mvrc.sampling.pairs import PairSource as PairSource
-from mvrc.sampling.source import Amount as Amount
+from mvrc.sampling.sizes import Amount as Amount
+from mvrc.sampling.sizes import Sizes as Sizes
 from mvrc.sampling.source import Batch as Batch
 from mvrc.sampling.source import Samples as Samples
-from mvrc.sampling.source import Sizes as Sizes
 from mvrc.sampling.source import Source as Source
 from mvrc.sampling.source import key_bits as key_bits
 from mvrc.sampling.streams import Stream as Stream

@@ -11,7 +11,8 @@ from jaxtyping import Array, Int
 
 from mvrc.compiler import rows
 from mvrc.sampling.draws import block_starts, indices, spread, turned
-from mvrc.sampling.source import Amount, Batch, Draws
+from mvrc.sampling.sizes import Amount
+from mvrc.sampling.source import Batch, Draws
 
 SAMPLING = ("replacement", "reshuffled")
 

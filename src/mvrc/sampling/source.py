@@ -7,7 +7,6 @@ only what a source says of itself: how many samples there are, and that it is en
 from __future__ import annotations
 
 import abc
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,8 +17,6 @@ import numpy as np
 from jax.extend import core
 from jaxtyping import Array, Bool, Int
 
-from mvrc.support import checks
-
 # A sum over more samples than a piece may have is made of pieces of about a sixteenth of that.
 _PIECES = 16
 _LEAST = 1024  # samples of a piece, if it may have so many
@@ -29,24 +26,6 @@ def key_bits(seed: int) -> Any:
     """The bits of a random key: those of jax.random.key(seed) below 2³², and all 64 above it,
     where JAX without 64-bit mode keeps the lower half only."""
     return np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
-
-
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    """Batch sizes of the three independent draws A (values), A' (Jacobians) and B (outer).
-
-    `None` stands for every sample, and where there is one outer function for that function.
-    """
-
-    values: int | None = None
-    jacobians: int | None = None
-    outer: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            size = getattr(self, field.name)
-            if size is not None:
-                checks.integer(f"{field.name} of Sizes", size)
 
 
 class Samples(NamedTuple):
@@ -64,30 +43,6 @@ class Samples(NamedTuple):
             return jnp.sum(a, axis=0)
 
         return jax.tree_util.tree_map(total, each)
-
-
-@dataclasses.dataclass(frozen=True)
-class Amount:
-    """How many samples are evaluated, where a program serves every n: c + m·n + M·N."""
-
-    fixed: int = 0
-    inner: int = 0
-    outer: int = 0
-
-    def __add__(self, other: Any) -> Amount:
-        other = other if isinstance(other, Amount) else Amount(other)
-        return Amount(self.fixed + other.fixed, self.inner + other.inner, self.outer + other.outer)
-
-    __radd__ = __add__
-
-    def __mul__(self, times: int) -> Amount:
-        return Amount(times * self.fixed, times * self.inner, times * self.outer)
-
-    __rmul__ = __mul__
-
-    def at(self, n: int | None, N: int | None) -> int:
-        """The number, once n and N are known."""
-        return self.fixed + self.inner * (n or 0) + self.outer * (N or 0)
 
 
 class Batch(abc.ABC):

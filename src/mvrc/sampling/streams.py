@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc.sampling.source import Amount, Batch, Draws, Source, key_bits
+from mvrc.sampling.sizes import Amount
+from mvrc.sampling.source import Batch, Draws, Source, key_bits
 from mvrc.support import checks
 
 

@@ -3,8 +3,9 @@
 Seeds are drawn anew at every call and printed, so that a failure can be made again:
 `python -m tests.fuzz --seed 123 --count 1`. Checked of every run: it ends without an error, its
 answer is finite, feasible and not above the start; after CONVERGED neither a trust-region Newton
-method nor L-BFGS (r = 0), nor proximal gradient steps (with r), all in float64, gain more than
-the stated tolerance; and the same problem in other units of x ends in the same way.
+method nor L-BFGS (with r both on the face of r that x lies on, and proximal gradient steps that
+leave it), all in float64, gain more than the stated tolerance; what falls without bound is never
+called CONVERGED; and the same problem in other units of x ends in the same way.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import scipy.optimize
 import mvrc
 
 SHAPES = ((40, 3), (300, 6))  # few, so that programs are shared
+WIDE = (400, 280)  # where curvature is learnt from secants
 SLACK = 4.0  # of a gain against the predicted one, as no model is exact
 ENDS = (mvrc.Status.CONVERGED, mvrc.Status.PRECISION, mvrc.Status.PLATEAU, mvrc.Status.STALLED)
 
@@ -66,6 +68,10 @@ def curved(x: Any, s: Any) -> Any:
 
 def identity(y: Any) -> Any:
     return y[0]
+
+
+def negative(y: Any) -> Any:
+    return -y[0]
 
 
 def tilted(y: Any) -> Any:
@@ -113,7 +119,26 @@ def _penalties(rng: np.random.Generator, d: int) -> dict[str, mvrc.regularizers.
     }
 
 
-SEPARABLE = ("none",)  # in other units of x the same problem only without r
+def _more_penalties(rng: np.random.Generator, d: int) -> dict[str, mvrc.regularizers.Regularizer]:
+    """Sums, bounds on one side, r(Ax), a user's own."""
+    weight, bound = float(10 ** rng.uniform(-3, 0)), float(rng.uniform(0.1, 3))
+    half = d // 2
+    return {
+        "one-sided": mvrc.Box(np.r_[np.full(half, -np.inf), np.full(d - half, -bound)], np.inf),
+        "sparse groups": mvrc.L1(weight) + mvrc.GroupL2(weight, np.arange(d) % 2),
+        "fused lasso": mvrc.TotalVariation1D(weight) + mvrc.L1(weight),
+        "L1 non-negative": mvrc.L1(weight) + mvrc.NonNegative(),
+        "capped simplex": mvrc.Simplex(upper=1.5 / d),
+        "r(Ax)": mvrc.regularizers.Composed(mvrc.L1(weight), rng.standard_normal((2, d))),
+        "own": mvrc.Custom(
+            lambda x: weight * jnp.sum(jnp.abs(x)),
+            lambda x, step: jnp.sign(x) * jnp.maximum(jnp.abs(x) - step * weight, 0),
+        ),
+    }
+
+
+UNBOUNDED = ("least squares", "fourth powers", "log cosh", "mean variance")  # upside down
+SCALABLE = ("none", "box", "non-negative", "one-sided")  # the same r in other units of x
 
 
 class Case(NamedTuple):
@@ -126,6 +151,7 @@ class Case(NamedTuple):
     x0: np.ndarray
     words: str
     scalable: bool
+    unbounded: bool = False  # below
 
     def problem(self, dtype: Any = None) -> mvrc.Composition:
         dtype = self.x0.dtype if dtype is None else dtype
@@ -134,15 +160,20 @@ class Case(NamedTuple):
 
     def scaled(self, factors: np.ndarray) -> Case:
         """The same in unknowns x/factors."""
-        data = self.data | {"c": self.data["c"] * factors}
-        return self._replace(data=data, x0=(self.x0 / factors).astype(self.x0.dtype))
+        data, penalty = self.data | {"c": self.data["c"] * factors}, self.penalty
+        if isinstance(penalty, mvrc.Box):
+            penalty = mvrc.Box(penalty.lower / factors, penalty.upper / factors)
+        x0 = (self.x0 / factors).astype(self.x0.dtype)
+        return self._replace(data=data, penalty=penalty, x0=x0)
 
 
 def make(seed: int) -> Case:
     """The problem of a seed."""
-    rng = np.random.default_rng(seed)
+    rng, rarer = np.random.default_rng(seed), np.random.default_rng([seed, 2])
     family = list(FAMILIES)[rng.integers(len(FAMILIES))]
     n, d = SHAPES[rng.integers(len(SHAPES))]
+    if rarer.random() < 0.04 and family != "curved":
+        n, d = WIDE
     dtype = np.float32 if rng.random() < 0.3 else np.float64
     spread = np.logspace(0, -rng.uniform(0, 2), d)
     a = (rng.standard_normal((n, d)) * spread) @ np.linalg.qr(rng.standard_normal((d, d)))[0].T
@@ -155,9 +186,18 @@ def make(seed: int) -> Case:
     kind = "none" if rng.random() < 0.35 else list(penalties)[rng.integers(len(penalties))]
     far = 10 ** rng.uniform(-2, 6 if family != "fourth powers" or dtype == np.float64 else 2)
     x0 = (far * rng.standard_normal(d)).astype(dtype)
+    if rarer.random() < 0.15:
+        penalties = _more_penalties(rarer, d)
+        kind = list(penalties)[rarer.integers(len(penalties))]
+    inner, outer = FAMILIES[family]
+    unbounded = family in UNBOUNDED and rarer.random() < 0.1
+    if unbounded:
+        kind, outer = "none", negative
+        penalties = {kind: mvrc.Zero()}
     data = {"a": a + 0.1 * (family == "mean variance"), "b": b, "sign": sign, "c": c}
     words = f"{family}, {kind}, {n} × {d}, {np.dtype(dtype).name}, x0 {far:.1g} away"
-    return Case(*FAMILIES[family], data, penalties[kind], x0, words, kind in SEPARABLE)
+    words += ", unbounded below" if unbounded else ""
+    return Case(inner, outer, data, penalties[kind], x0, words, kind in SCALABLE, unbounded)
 
 
 def faults(seed: int) -> list[str]:
@@ -171,7 +211,9 @@ def faults(seed: int) -> list[str]:
         found.append(f"the answer is not finite: {result.message}")
     if np.isfinite(start) and result.objective > start:
         found.append(f"above the start: {start} → {result.objective}")
-    if result.status is mvrc.Status.CONVERGED:
+    if case.unbounded and result.status is not mvrc.Status.UNBOUNDED:
+        found.append(f"Φ has no lower bound: {result.message}")
+    elif result.status is mvrc.Status.CONVERGED:
         found += _gains(case, result)
     if case.scalable:
         found += _other_units(case, result, np.random.default_rng(seed + 1))
@@ -195,34 +237,63 @@ def _gains(case: Case, result: mvrc.Result) -> list[str]:
     first = wide.objective(x)
     allowed = SLACK * _tolerance(result, case.x0.dtype)
     with jax.enable_x64(True):
-        data = {name: jnp.asarray(a) for name, a in case.data.items()}
-
-        def smooth(x: Any) -> Any:
-            return case.outer(jnp.mean(jax.vmap(case.inner, (None, 0))(x, data), axis=0))
-
+        smooth = _smooth(case)
         value, gradient = jax.jit(smooth), jax.jit(jax.grad(smooth))
-        hessian = jax.jit(jax.hessian(smooth))
-        reached = {}
-        if isinstance(case.penalty, mvrc.Zero):
-            for method, more in (
-                ("L-BFGS-B", {}),
-                ("trust-exact", {"hess": lambda x: np.asarray(hessian(x))}),
-            ):
-                ended = scipy.optimize.minimize(
-                    lambda x: float(value(x)),
-                    x,
-                    jac=lambda x: np.asarray(gradient(x)),
-                    method=method,
-                    **more,
-                )
-                reached[method] = float(ended.fun)
-        else:
+        reached = _on_the_face(case, smooth, x)
+        if not isinstance(case.penalty, mvrc.Zero):
             reached["proximal gradient"] = _proximal(case.penalty, value, gradient, x)
     return [
         f"{method} gains {first - best:.3g}, allowed {allowed:.3g} of {first:.6g}"
         for method, best in reached.items()
         if first - best > allowed
     ]
+
+
+def _smooth(case: Case) -> Callable[..., Any]:
+    """F, in float64."""
+    data = {name: jnp.asarray(a) for name, a in case.data.items()}
+    return lambda x: case.outer(jnp.mean(jax.vmap(case.inner, (None, 0))(x, data), axis=0))
+
+
+def _on_the_face(case: Case, smooth: Callable[..., Any], x: np.ndarray) -> dict[str, float]:
+    """What L-BFGS and Newton's method reach from x where r is smooth: on its face at x.
+
+    The face is the range of the derivative of the prox at x − ∇F; x + Bz is projected onto a
+    constraint set, so that every Φ is that of a feasible point.
+    """
+    penalty = case.penalty
+    plain = isinstance(penalty, mvrc.Zero)
+    bounded = np.isinf(float(penalty.value(-1e9 * np.ones(len(x)))))
+    basis = np.eye(len(x))
+    if not plain:
+        slope = jax.grad(smooth)(x)
+        along = np.asarray(jax.jacfwd(lambda w: penalty.prox(w, 1.0))(x - slope))
+        u, sizes, _ = np.linalg.svd((along + along.T) / 2)
+        basis = u[:, sizes > 1e-9]
+    if not np.all(np.isfinite(basis)) or basis.shape[1] == 0:
+        return {}
+
+    def at(z: Any) -> Any:
+        return penalty.prox(x + basis @ z, 1e-200) if bounded else x + basis @ z
+
+    def whole(z: Any) -> Any:
+        return smooth(at(z)) + (0.0 if plain else penalty.value(at(z)))
+
+    value, gradient, hessian = jax.jit(whole), jax.jit(jax.grad(whole)), jax.jit(jax.hessian(whole))
+    reached = {}
+    for method, more in (
+        ("L-BFGS-B", {}),
+        ("trust-exact", {"hess": lambda z: np.asarray(hessian(z))}),
+    ):
+        zero = np.zeros(basis.shape[1])
+        if not np.all(np.isfinite(gradient(zero))):
+            continue  # r has no derivative here, as a norm at 0
+        ended = scipy.optimize.minimize(
+            lambda z: float(value(z)), zero, jac=lambda z: np.asarray(gradient(z)), method=method,
+            **more,
+        )  # fmt: skip
+        reached[method] = float(value(ended.x))
+    return reached
 
 
 def _proximal(penalty: Any, value: Any, gradient: Any, x: np.ndarray, steps: int = 300) -> float:
@@ -249,7 +320,9 @@ def _other_units(case: Case, result: mvrc.Result, rng: np.random.Generator) -> l
         return []  # the factors change the rounding of the data
     factors = 10 ** rng.uniform(-6, 6, len(case.x0))
     again = mvrc.minimize(case.scaled(factors).problem(), case.scaled(factors).x0, epochs=2000)
-    found = []
+    found: list[str] = []
+    if case.unbounded:
+        return found if again.status is result.status else [f"in other units {again.status.name}"]
     if again.status is not result.status and {again.status, result.status} & {
         mvrc.Status.CONVERGED
     }:

@@ -555,6 +555,22 @@ def test_total_variation_derivative_is_the_mean_over_segments():
     np.testing.assert_allclose(derivative, linalg.block_diag(mean, 1, mean), atol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "r",
+    [Zero(), Simplex(), Simplex(radius=2.0, upper=0.6), mvrc.Parts(a=Simplex(radius=3.0))],
+    ids=str,
+)
+def test_prox_derivative_is_that_of_the_prox(r):
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x = 0.7 * rng.standard_normal(6)
+        tree = {"b": x[4:], "a": x[:4]} if isinstance(r, mvrc.Parts) else x
+        flat, unravel = ravel_pytree(tree)
+        prox = jax.jacfwd(lambda v, unravel=unravel: ravel_pytree(r.prox(unravel(v), 1.0))[0])
+        np.testing.assert_allclose(r.prox_derivative(r.prox(tree, 1.0)), prox(flat), atol=1e-12)
+    assert mvrc.Parts(a=Simplex(), b=L1(1.0)).prox_derivative({"a": x, "b": x}) is None
+
+
 def test_sums_that_are_one_class():
     for r, expected in (
         (L1(0.3) + L2(0.5), ElasticNet(0.3, 0.5)),

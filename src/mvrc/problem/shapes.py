@@ -36,16 +36,20 @@ def geometry_of(
         lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (x, inner_sample, outer_sample)
     )
     functions = (inner, outer, inner_jacobian)
-    numbers, static = partition(functions, np.float64)
-    if numbers:  # functions with arrays of their own
+    numbers, static = partition(functions, Layout.of(given[0]).dtype)
+    if any(a.dtype.kind != "f" for a in numbers):  # indices, which are looked at
         return _geometry(*functions, *given)
-    return _found(static, signature(given))
+    return _found(static, signature(numbers), signature(given))
 
 
 @cache.remember
-def _found(static: Static, given: Signature) -> Geometry:
-    """Of the same functions and shapes it is found once: tracing takes longer than a small run."""
-    return _geometry(*combine([], static), *given.specs())
+def _found(static: Static, numbers: Signature, given: Signature) -> Geometry:
+    """Of the same functions and shapes it is found once: tracing takes longer than a small run.
+
+    Functions with numbers of their own are asked with others, as programs are.
+    """
+    ones = [np.ones(a.shape, a.dtype) for a in numbers.specs()]
+    return _geometry(*combine(ones, static), *given.specs())
 
 
 def _geometry(

@@ -34,6 +34,13 @@ class Regularizer(eqx.Module):
         """A label for each coordinate: those with the same one are coupled by r. All are, here."""
         return np.zeros(_size(x), int)
 
+    def prox_derivative(self, image: Any) -> np.ndarray | None:
+        """The derivative of the prox where its value is `image`, as a matrix on flat coordinates.
+
+        None where the value does not tell it, or no formula is known.
+        """
+        return None
+
     @property
     def numpy(self) -> bool:
         """Whether value and prox compute with NumPy where x has NumPy's arrays."""
@@ -117,6 +124,11 @@ def joint(function: Callable, x: Any, *numbers: Any) -> Any:
         return each(function, x.ravel(), *numbers).astype(x.dtype).reshape(x.shape)
     vector, unravel = ravel_pytree(x)
     return unravel(each(function, vector, *numbers).astype(vector.dtype))
+
+
+def flat_numpy(x: Any) -> np.ndarray:
+    """All coordinates of x, outside of jit."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(x)])
 
 
 def refuse_unless(r: Regularizer, name: str, holds: Callable[..., Any], allowed: str) -> None:

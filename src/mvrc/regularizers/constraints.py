@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from mvrc.regularizers.base import (
     Regularizer,
     Separable,
+    flat_numpy,
     joint,
     namespace,
     number,
@@ -144,6 +145,12 @@ class Simplex(Constraint):
     @property
     def numpy(self) -> bool:
         return self.upper is None
+
+    def prox_derivative(self, image: Any) -> np.ndarray:
+        """I − 11ᵀ/k on the k coordinates between their bounds, 0 on the others."""
+        flat = flat_numpy(image)
+        free = (flat > 0) & (flat < (np.inf if self.upper is None else np.asarray(self.upper)))
+        return np.diag(free.astype(float)) - np.outer(free, free) / max(int(free.sum()), 1)
 
     def project(self, x: Any) -> Any:
         if self.upper is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mvrc.regularizers.base import Regularizer, shapes
+from mvrc.regularizers.base import Regularizer, flat_numpy, shapes
 from mvrc.regularizers.penalties import Zero
 from mvrc.support import checks
 
@@ -49,6 +49,17 @@ class Parts(Regularizer):
             **x,
             **{name: type(r).prox(r, x[name], steps[name]) for name, r in self.each.items()},
         }
+
+    def prox_derivative(self, image: Any) -> np.ndarray | None:
+        size, start = flat_numpy(image).size, 0
+        found = np.zeros((size, size))
+        for name in sorted(image):  # the order of the leaves
+            block = self.each.get(name, Zero()).prox_derivative(image[name])
+            if block is None:
+                return None
+            part = slice(start, start + len(block))
+            found[part, part], start = block, part.stop
+        return found
 
     def groups(self, x: Any) -> np.ndarray:
         labels: list[np.ndarray] = []

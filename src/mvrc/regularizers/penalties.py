@@ -16,6 +16,7 @@ from mvrc.regularizers.base import (
     Regularizer,
     Separable,
     each,
+    flat_numpy,
     joint,
     namespace,
     number,
@@ -37,6 +38,9 @@ class Zero(Separable):
 
     def prox(self, x: Any, step: Any) -> Any:
         return jax.tree.map(lambda leaf: namespace(leaf).asarray(leaf), x)
+
+    def prox_derivative(self, image: Any) -> np.ndarray:
+        return np.eye(flat_numpy(image).size)
 
 
 @checks.explain_init

@@ -75,12 +75,17 @@ class Penalty:
         return jax.tree_util.tree_unflatten(self.layout.treedef, leaves)
 
     def derivative(self, w: np.ndarray, step: np.ndarray, anew: bool = False) -> np.ndarray:
-        """The derivative of the prox at w, by differences: the prox is piecewise linear, or nearly.
+        """The derivative of the prox at w: r's own, or by differences, as it is piecewise linear or
+        nearly so.
 
         A vector, its diagonal, where r couples no coordinates; else a d × d matrix: the last one
         where that tells the prox at w from where it was taken, unless it is wanted `anew`.
         """
         here = self.prox(w, step)
+        if not self.separable:
+            known = self.regularizer.prox_derivative(self._tree(here))
+            if known is not None:
+                return known
         if not anew and self._tells(w, here):
             assert self._found is not None
             return self._found[2]

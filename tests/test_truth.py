@@ -138,6 +138,21 @@ def test_other_units_change_nothing(seed: int) -> None:
     assert many <= 2 * few + 2
 
 
+def test_secants_from_where_nothing_has_curvature_know_no_units() -> None:
+    """Logistic loss, saturated at x0: D = 1 there was a unit of x, and steps were next to none."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((40, 3))
+    rows = {"a": a, "s": np.sign(a @ [1.0, 1.0, -1.0] + rng.standard_normal(40))}
+    x0, units = np.array([-3e5, 1e5, 2e5]), np.array([1e6, 1e-6, 1.0])
+    for factors in (np.ones(3), units):
+        problem = mvrc.Composition(
+            lambda x, s, c=factors: jnp.logaddexp(0.0, -s["s"] * (s["a"] @ (c * x)))[None],
+            identity, rows,
+        )  # fmt: skip
+        result = mvrc.minimize(problem, x0 / factors, mvrc.Auto("secant"), epochs=200)
+        assert result.status is mvrc.Status.CONVERGED, result.message
+
+
 @pytest.mark.parametrize("steps", ["newton", "secant"])
 def test_a_fall_without_bound_is_said_with_its_direction(steps: str) -> None:
     rows = 0.1 + np.random.default_rng(0).standard_normal((N, D))

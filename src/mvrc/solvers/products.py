@@ -51,21 +51,27 @@ def equilibrate(
     rows that are 0: with a D that is next to nothing they would hide all others.
 
     After Ruiz 2001 and Bradley & Murray 2011. From D = 1 the norms have Dᵢ in them once: the first
-    round takes them whole, the others by their root. With a `start` there is one round.
+    round takes them whole, the others by their root. With a `start` there is one round, in which
+    unknowns without one take no part, and have the norm of their row of HD⁻¹. Where H is 0, or no
+    number, D² is 0 without a start: 1 would be a unit of x.
     """
     rng = np.random.default_rng(0)
-    D = np.ones(d) if start is None or not np.any(start) else np.sqrt(start)
-    D, there = np.where(D > 0, D, D.max()), np.ones(d, bool)
-    for k in range(rounds if start is None else 1):
+    begun = start is not None and bool(np.any(start))
+    known = start > 0 if start is not None and begun else np.ones(d, bool)
+    D = np.ones(d) if start is None else np.sqrt(np.where(known & begun, start, 1.0))
+    there = known
+    for k in range(1 if begun else rounds):
         square = np.zeros(d)
         for _ in range(probes):
             square += (product(there * rng.choice([-1.0, 1.0], d) / D) / D) ** 2
         norm = np.sqrt(square / probes)
-        top = norm.max()
+        top = norm[known].max()
         if not (np.isfinite(top) and top > 0):
+            there = there & (k > 0 or begun)
             break
-        whole = k == 0 and start is None
-        there &= norm > 1e-30 * top
-        norm = np.maximum(norm, top * (1e-30 if whole else 1e-12))
-        D = D * (norm / np.sqrt(top) if whole else np.sqrt(norm))
+        whole = k == 0 and not begun
+        there = np.where(known, there & (norm > 1e-30 * top), norm > 0)
+        norm = np.where(known, np.maximum(norm, top * (1e-30 if whole else 1e-12)), norm)
+        scaled = norm / np.sqrt(top) if whole else np.sqrt(norm)
+        D = np.where(there, D * np.where(known, scaled, norm), D)
     return there * D * D

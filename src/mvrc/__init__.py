@@ -49,6 +49,8 @@ from mvrc.regularizers import Zero as Zero
 from mvrc.run.minimize import minimize as minimize
 from mvrc.run.minimize import minimize_many as minimize_many
 from mvrc.run.solver import Solver as Solver
+from mvrc.sampling import File as File
+from mvrc.sampling import Host as Host
 from mvrc.sampling import Simulator as Simulator
 from mvrc.sampling import Sizes as Sizes
 from mvrc.sampling import Stream as Stream

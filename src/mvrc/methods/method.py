@@ -128,10 +128,23 @@ class Method(Recipe):
             raise ValueError(
                 "period is required for a Stream, which has no n; or use MVRC.from_theory."
             )
+        notes = (*notes, *_of_sources(problem, estimator.roles(problem.two_level), batch, period))
         return dataclasses.replace(
             self, estimator=estimator, scheme=scheme, batch=batch, refresh=refresh, period=period,
             notes=notes,
         )  # fmt: skip
+
+
+def _of_sources(
+    problem: Composition, roles: tuple[str, ...], batch: Sizes, steps: int
+) -> list[str]:
+    """What the sources say of the small batches of so many steps."""
+    sizes = {role: getattr(batch, role) or 0 for role in roles}
+    outer = sizes.pop("outer", 0)
+    said = [problem.inner_source.note(steps * sum(sizes.values()))]
+    if problem.outer_source is not None:
+        said.append(problem.outer_source.note(steps * outer))
+    return [note for note in said if note]
 
 
 def finite(name: str, problem: Composition) -> tuple[int, int]:

@@ -211,7 +211,7 @@ def _is_number_list(node: Any) -> bool:
 def source(name: str, given: Any, sampling: str) -> Source:
     """What the user gives as data."""
     if isinstance(given, Source):
-        return given
+        return given.sampled(sampling)
     return ArraySource(arrays(name, given), sampling)
 
 

@@ -2,6 +2,8 @@
 
 from mvrc.sampling.arrays import SAMPLING as SAMPLING
 from mvrc.sampling.arrays import ArraySource as ArraySource
+from mvrc.sampling.files import File as File
+from mvrc.sampling.files import Host as Host
 from mvrc.sampling.inside import Groups as Groups
 from mvrc.sampling.inside import Inside as Inside
 from mvrc.sampling.inside import Pair as Pair

@@ -43,13 +43,14 @@ class Feed(abc.ABC):
     def begin(self, chosen: dict[str, Any]) -> Any:
         """Told before the pass of a refresh: the rows that the small batches of its epoch need.
 
-        `chosen` has arrays of steps × size numbers of rows. The int32 that is returned is the
-        token of this pass. It may not come to `picked`, if a run ends.
+        `chosen` has arrays of steps × size numbers of rows, with an axis of seeds in front where
+        several runs go side by side. The int32 that is returned is the token of this pass. It may
+        not come to `picked`, if a run ends.
         """
         return -1
 
     def picked(self, token: Any, role: str, chosen: Any) -> Any:
-        """`pick(chosen)` after that pass, with what was under that name in `begin`."""
+        """`pick(chosen)` after that pass, with what one seed had under that name in `begin`."""
         return self.pick(chosen)
 
 
@@ -114,7 +115,7 @@ class FedSource(Source):
         def begin(*given: Any) -> Any:
             return np.int32(self.feed.begin(dict(zip(drawn, given, strict=True))))
 
-        token = feeding.call(begin, jax.ShapeDtypeStruct((), jnp.int32), *drawn.values())
+        token = feeding.call(begin, jax.ShapeDtypeStruct((), jnp.int32), *drawn.values(), once=True)
         for role, batch in passes.items():
             if isinstance(batch, Fed):
                 passes[role] = dataclasses.replace(batch, token=token)
@@ -141,7 +142,7 @@ class FedSource(Source):
     def _opened(self, steps: int, size: int, chosen: Any, pick: Any, *more: Any) -> Draws:
         if chosen is None:
             return jnp.arange(steps), lambda t: self.everything()
-        rows = feeding.call(pick, _shapes(self.feed.spec, chosen.shape), chosen, *more)
+        rows = feeding.call(pick, shapes_of(self.feed.spec, chosen.shape), chosen, *more)
         return (rows, chosen), lambda ticket: Handed(ticket[0], ticket[1], size)
 
 
@@ -152,7 +153,7 @@ def _waited(after: Any) -> Any:
     return sum((jnp.sum(a, dtype=jnp.int32) for a in firsts), jnp.int32(0))
 
 
-def _shapes(spec: Any, front: tuple[int, ...]) -> Any:
+def shapes_of(spec: Any, front: tuple[int, ...]) -> Any:
     each = jax.tree_util.tree_map
     return each(lambda s: jax.ShapeDtypeStruct((*front, *s.shape), s.dtype), spec)
 
@@ -168,12 +169,12 @@ class Fed(Batch):
     token: Any = -1
 
     def chunk(self, first: Any) -> Any:
-        shapes = _shapes(self.feed.spec, (self.feed.chunk,))
+        shapes = shapes_of(self.feed.spec, (self.feed.chunk,))
         return feeding.call(self.feed.cut, shapes, jnp.int32(self.token), jnp.int32(first))
 
     def piece(self, start: Any, length: int) -> Any:
         chosen = start + jnp.arange(length, dtype=jnp.int32)
-        return feeding.call(self.feed.pick, _shapes(self.feed.spec, (length,)), chosen)
+        return feeding.call(self.feed.pick, shapes_of(self.feed.spec, (length,)), chosen)
 
     def indices(self) -> Any:
         return jnp.arange(self.size, dtype=jnp.int32)
@@ -211,7 +212,7 @@ class Picked(Batch):
 
     def piece(self, start: Any, length: int) -> Any:
         chosen = self.chosen(start + jnp.arange(length, dtype=jnp.int32))
-        return feeding.call(self.feed.pick, _shapes(self.feed.spec, (length,)), chosen)
+        return feeding.call(self.feed.pick, shapes_of(self.feed.spec, (length,)), chosen)
 
     def indices(self) -> Any:
         return self.chosen(jnp.arange(self.size, dtype=jnp.int32))

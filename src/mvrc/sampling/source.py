@@ -224,6 +224,14 @@ class Source(eqx.Module):
     def thinned(self, rows: int) -> Source:
         """A random part of the samples as a source of its own, always the same one."""
 
+    def sampled(self, sampling: str) -> Source:
+        """The same with small batches drawn that way, where there is more than one."""
+        return self
+
+    def note(self, rows: int) -> str:
+        """What is to be said of an epoch with so many rows in small batches; "" for nothing."""
+        return ""
+
     def packed(self, side: str, numbers: int) -> Source:
         """The same in a shape that other numbers of samples share, where it has such a thing.
 

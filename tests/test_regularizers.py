@@ -27,6 +27,7 @@ from mvrc.regularizers import (
     GroupL2,
     L1Ball,
     L2Ball,
+    LinearConstraint,
     NonNegative,
     Nuclear,
     Regularizer,
@@ -35,6 +36,7 @@ from mvrc.regularizers import (
     TotalVariation1D,
     Zero,
 )
+from mvrc.regularizers.linear import Within
 
 EPS = np.finfo(np.float64).eps
 D = 6
@@ -192,12 +194,40 @@ def capped(rng):
     return rng.permutation(u)
 
 
+ROWS = np.array([[1.0] * D, [1.0, 1, 1, 0, 0, 0], [0.5, -0.2, 1.0, 0.3, 0.7, 0.1]])
+BELOW, ABOVE = np.array([1.5, 0.2, 0.5]), np.array([1.5, 0.9, np.inf])
+COSTS, HELD = np.array([0.3, 0.1, 0.0, 0.7, 0.2, 0.3]), np.array([0.5, 0, 0, 0.2, 0.6, 0.2])
+BOOK = Box(-0.1, 0.6) + L1(COSTS, center=HELD) + LinearConstraint(ROWS, BELOW, ABOVE)
+
+
+def in_book(rng):
+    while True:
+        u = capped(rng) + (v := 0.05 * rng.normal(size=D)) - v.mean()
+        if value(BOOK, u) < np.inf:
+            return u
+
+
+def is_book(u):
+    held = inside(
+        [*(u >= -0.1), *(u <= 0.6), *(ROWS @ u >= BELOW - 1e-12), *(ROWS @ u <= ABOVE + 1e-12)]
+    )
+    return held + COSTS @ np.abs(u - HELD)
+
+
 def in_ball(rng):
     return 1.5 * rng.uniform() * (u := rng.normal(size=D)) / np.linalg.norm(u)
 
 
 def in_l1_ball(rng):
     return rng.uniform() * mixture(rng) * rng.choice([-1, 1], size=D)
+
+
+def two_kinks(x, step):
+    """Of COSTS |u − HELD| + 0.2 |u| + (u − x)²/2s the least of 0, HELD and all smooth pieces."""
+    slopes = [a * COSTS + b * 0.2 for a in (-1, 1) for b in (-1, 1)]
+    points = np.stack([0 * x, HELD, *(x - step * slope for slope in slopes)])
+    sizes = COSTS * abs(points - HELD) + 0.2 * abs(points) + (points - x) ** 2 / (2 * step)
+    return points[sizes.argmin(axis=0), np.arange(D)]
 
 
 def custom(x, step):
@@ -211,11 +241,31 @@ IN_BOX = [
     at_least_zero(lambda v: SPLIT @ v + 1, lambda v: SPLIT),
     at_least_zero(lambda v: 0.5 - SPLIT @ v, lambda v: -SPLIT),
 ]
+OVER = at_least_zero(  # of v = (u, t): t ≥ |u − HELD|, and the rows of BOOK
+    lambda v: np.concatenate(
+        [
+            v[D:] - v[:D] + HELD,
+            v[D:] + v[:D] - HELD,
+            ROWS[1:] @ v[:D] - BELOW[1:],
+            ABOVE[1:2] - ROWS[1:2] @ v[:D],
+        ]
+    ),
+    lambda v: np.block(
+        [[-EYE, EYE], [EYE, EYE], [ROWS[1:], 0 * ROWS[1:]], [-ROWS[1:2], 0 * ROWS[:1]]]
+    ),
+)
+BUDGET = {
+    "type": "eq",
+    "fun": lambda v: np.sum(v[:D]) - 1.5,
+    "jac": lambda v: (np.arange(2 * D) < D) * 1.0,
+}
 qp = quadratic_program
 # fmt: off
 CASES = [
     Case("zero", Zero(), lambda u: 0.0, qp()),
     Case("l1", L1(0.7), lambda u: 0.7 * norm1(u), qp(SPLIT, 0.7, bounds=POSITIVE)),
+    Case("l1 of arrays", L1(COSTS, center=HELD), lambda u: COSTS @ np.abs(u - HELD),
+         lambda x, s: HELD + np.sign(x - HELD) * np.maximum(np.abs(x - HELD) - s * COSTS, 0)),
     Case("l2", L2(0.7), lambda u: 0.7 * half_square(u), qp(square=0.7)),
     Case("elastic net", ElasticNet(0.7, 0.4), lambda u: 0.7 * norm1(u) + 0.4 * half_square(u),
          qp(SPLIT, 0.7, 0.4, POSITIVE)),
@@ -258,6 +308,13 @@ CASES = [
     Case("box + l1 + l2", Box(-1, 0.5) + L1(0.7) + L2(0.4),
          lambda u: is_boxed(u) + 0.7 * norm1(u) + 0.4 * half_square(u),
          qp(SPLIT, 0.7, 0.4, POSITIVE, IN_BOX), boxed),
+    Case("box + simplex", Box(-1, 0.4) + Simplex(1.5), is_capped,
+         qp(bounds=(0, 0.4), constraints=SUM), capped),
+    Case("two l1", L1(COSTS, center=HELD) + L1(0.2),
+         lambda u: COSTS @ np.abs(u - HELD) + 0.2 * norm1(u), two_kinks),
+    Case("book", BOOK, is_book,
+         qp(np.hstack([EYE, 0 * EYE]), np.concatenate([0 * COSTS, COSTS]),
+            bounds=[(-0.1, 0.6)] * D + [POSITIVE] * D, constraints=[BUDGET, OVER]), in_book),
     Case("simplex + l2", Simplex(1.5) + L2(0.7), lambda u: is_mixture(u) + 0.7 * half_square(u),
          qp(square=0.7, bounds=POSITIVE, constraints=SUM), mixture),
 ]
@@ -335,7 +392,10 @@ def test_step_scales_the_regularizer(case):
     """prox_{s r}(x, 1) = prox_r(x, s): weights scale, sets stay."""
 
     def scale(node):
-        return node if isinstance(node, Constraint) else jax.tree.map(scale_leaf, node)
+        if isinstance(node, L1):
+            return L1(scale_leaf(node.weight), node.center)
+        sets = Constraint | LinearConstraint
+        return node if isinstance(node, sets) else jax.tree.map(scale_leaf, node)
 
     def scale_leaf(leaf):
         return leaf if np.asarray(leaf).dtype.kind == "i" else 0.3 * leaf
@@ -343,7 +403,7 @@ def test_step_scales_the_regularizer(case):
     if case.name == "custom":
         scaled = Custom(case.r.value, lambda x, step: case.r.prox(x, 0.3 * step))
     else:
-        is_part = lambda node: isinstance(node, Regularizer) and not isinstance(node, Sum)  # noqa: E731
+        is_part = lambda node: isinstance(node, Regularizer) and not isinstance(node, Sum | Within)  # noqa: E731
         scaled = jax.tree.map(scale, case.r, is_leaf=is_part)
     x = 2 * np.random.default_rng(3).normal(size=case.shape)
     np.testing.assert_allclose(prox(scaled, x, 1.0), prox(case.r, x, 0.3), atol=1e-14)
@@ -385,6 +445,10 @@ def test_pytrees_are_vectors(case):
     r, x = case.r, 2 * np.random.default_rng(6).normal(size=D)
     if case.name == "box of arrays":
         r = Box(as_tree(LOWER), as_tree(UPPER))
+    if case.name in ("l1 of arrays", "two l1", "book"):
+        ours = L1(as_tree(COSTS), center=as_tree(HELD))
+        more = {"two l1": L1(0.2), "book": Box(-0.1, 0.6) + LinearConstraint(ROWS, BELOW, ABOVE)}
+        r = ours + more.get(case.name, Zero())
     if case.name == "custom":
         leaf_by_leaf = lambda x, step: jax.tree.map(lambda leaf: case.r.prox(leaf, step), x)  # noqa: E731
         r = Custom(lambda x: case.r.value(ravel_pytree(x)[0]), leaf_by_leaf)
@@ -601,7 +665,8 @@ def test_sums_do_not_depend_on_the_order():
     [
         (L1Ball(1.0), Simplex(), "L1Ball \\+ Simplex"),
         (L1(1.0), Nuclear(1.0), "L1 \\+ Nuclear"),
-        (NonNegative(), NonNegative(), "NonNegative \\+ NonNegative"),
+        (LinearConstraint(1.0, 0, 1), L2Ball(1.0), "LinearConstraint \\+ L2Ball"),
+        (L1(1.0, center=ONES), GroupL2(1.0, LABELS), "L1 \\+ GroupL2"),
         (ElasticNet(1.0, 1.0), L2Ball(1.0), "ElasticNet \\+ L2Ball"),
         (TotalVariation1D(1.0) + L1(1.0), NonNegative(), "TotalVariation1D \\+ L1 \\+ NonNegative"),
     ],
@@ -625,8 +690,35 @@ def test_sum_of_a_list():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: L1(-1), "weight of L1 must be a finite number of at least 0, not -1.0."),
-        (lambda: L1(np.nan), "weight of L1 must be a finite number of at least 0, not nan."),
+        (
+            lambda: L1(-1),
+            "weight of L1 must be a finite number of at least 0, or .* such, not -1.0.",
+        ),
+        (lambda: L1(np.nan), "weight of L1 must be a finite number of at least 0, or .* not nan."),
+        (lambda: L1(1.0, center="a"), "center of L1 must be a finite number, .* or None, not 'a'."),
+        (
+            lambda: L1(1.0, np.ones(2)).check(np.ones(3)),
+            "center of L1 must be .* not of shape .2,..",
+        ),
+        (lambda: LinearConstraint("a"), "matrix of LinearConstraint must be .* not 'a'."),
+        (lambda: LinearConstraint(ROWS, [0, 1]), "one for each of the 3 rows, .* not array"),
+        (lambda: LinearConstraint(1.0, 1, 0), "with lower <= upper and no NaN, not 1.0 and 0.0."),
+        (
+            lambda: LinearConstraint(ROWS).check(np.ones(4)),
+            "has 6 columns and x has 4 coordinates.",
+        ),
+        (
+            lambda: (Simplex() + Box(0, 0.1)).check(np.ones(6)),
+            "No x meets Simplex . Box together: row 0 .* must lie in .1, 1., .* in .0, 0.6..",
+        ),
+        (
+            lambda: (Box(0, 0.2) + Box(0.3, 1)).check(np.ones(6)),
+            "coordinate 0 would have to be at least 0.3 and at most 0.2.",
+        ),
+        (
+            lambda: LinearConstraint([[1, 1.0], [1, 2], [2, 1]], 1, 1).check(np.ones(2)),
+            "No x meets all 3 rows of LinearConstraint together, though it meets each alone;",
+        ),
         (lambda: L2(np.inf), "weight of L2 must be .* not inf."),
         (lambda: L2(np.ones(2)), "weight of L2 must be a finite number .* not array"),
         (lambda: L1(jnp.asarray(-2.0)), "weight of L1 must be .* not Array\\(-2"),
@@ -747,3 +839,53 @@ def test_parts_are_apart():
         r.check({"a": np.ones(2)})
     with pytest.raises(TypeError, match="a of Parts must be a Regularizer"):
         mvrc.Parts(a=3)
+
+
+def test_blocks_of_composed_terms_are_one():
+    """Against the fused lasso, whose prox is exact, and its value; a plain term has A = I."""
+    difference = np.diff(np.eye(D), axis=0)
+    blocks = mvrc.Composed(L1(0.7), difference) + L1(0.4)
+    exact = TotalVariation1D(0.7) + L1(0.4)
+    x = 2 * np.random.default_rng(0).normal(size=D)
+    blocks.check(x)
+    assert blocks.value(x) == pytest.approx(float(exact.value(x)), rel=1e-14)
+    np.testing.assert_allclose(blocks.prox(jnp.asarray(x), 0.5), exact.prox(x, 0.5), atol=1e-7)
+    three = mvrc.Composed(Box(-1, 1), np.eye(D)[:2]) + blocks
+    assert three.operator.apply(jnp.asarray(x)).shape == (2 + D - 1 + D,)
+    with pytest.raises(ValueError, match="act on the same x, and have 6 and 3 columns"):
+        blocks + mvrc.Composed(L1(0.1), np.eye(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_rows_hold_to_rounding(dtype):
+    """Budget, groups that overlap, a least return and costs; the prox is checked by duality:
+    x = prox_h(w − Aᵀλ) for λ found by least squares, with the signs that active rows ask for."""
+    rng = np.random.default_rng(0)
+    d, held = 40, np.full(40, 1 / 40)
+    rows = np.stack(
+        [np.ones(d), np.arange(d) % 2, np.arange(d) < 15, 0.05 + 0.1 * rng.normal(size=d)]
+    )
+    r = (
+        Box(0, 0.2)
+        + L1(0.01, center=held)
+        + LinearConstraint(rows, [1, 0.3, 0, 0.08], [1, 0.4, 0.3, 9])
+    )
+    for scale in (0.01, 1.0, 100.0):
+        w = (scale * rng.normal(size=d)).astype(dtype)
+        x = np.asarray(prox(r, w, 1.0))
+        assert x.dtype == dtype and value(r, x) < np.inf
+        free = (x > 0) & (x < 0.2) & (x != held.astype(dtype))
+        slope = (w - x - 0.01 * np.sign(x - held))[free]
+        y = rows @ x
+        active = np.array(
+            [
+                True,
+                abs(y[1] - 0.3) < 1e-5 or y[1] > 0.4 - 1e-5,
+                y[2] > 0.3 - 1e-5,
+                y[3] < 0.08 + 1e-5,
+            ]
+        )
+        if free.sum() > active.sum():
+            found = np.linalg.lstsq(rows[active][:, free].T, slope, rcond=None)[0]
+            wrong = slope - rows[active][:, free].T @ found
+            assert np.abs(wrong).max() <= 200 * np.finfo(dtype).eps * max(1, np.abs(w).max())

@@ -39,6 +39,7 @@ from mvrc.regularizers import ElasticNet as ElasticNet
 from mvrc.regularizers import GroupL2 as GroupL2
 from mvrc.regularizers import L1Ball as L1Ball
 from mvrc.regularizers import L2Ball as L2Ball
+from mvrc.regularizers import LinearConstraint as LinearConstraint
 from mvrc.regularizers import LinearOperator as LinearOperator
 from mvrc.regularizers import NonNegative as NonNegative
 from mvrc.regularizers import Nuclear as Nuclear

@@ -16,6 +16,7 @@ from mvrc.regularizers.constraints import L2Ball as L2Ball
 from mvrc.regularizers.constraints import NonNegative as NonNegative
 from mvrc.regularizers.constraints import Simplex as Simplex
 from mvrc.regularizers.custom import Custom as Custom
+from mvrc.regularizers.linear import LinearConstraint as LinearConstraint
 from mvrc.regularizers.parts import Parts as Parts
 from mvrc.regularizers.penalties import L1 as L1
 from mvrc.regularizers.penalties import L2 as L2

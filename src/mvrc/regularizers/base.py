@@ -70,6 +70,15 @@ def number(value: Any) -> Any:
     return np.asarray(value) if np.ndim(value) else float(value)
 
 
+def numbers(tree: Any) -> Any:
+    """A bound or weight; a list of numbers is one array, a list of lists a pytree like x."""
+    return jax.tree.map(number, tree, is_leaf=_is_flat_list)
+
+
+def _is_flat_list(node: Any) -> bool:
+    return isinstance(node, list) and all(isinstance(v, int | float) for v in node)
+
+
 class Separable(Regularizer):
     """r is a sum over the coordinates; written for NumPy's and JAX's arrays alike."""
 
@@ -163,3 +172,24 @@ def _is_real(value: Any) -> bool:
     if not isinstance(value, np.ndarray | jax.Array):
         return isinstance(value, float)
     return any(jax.dtypes.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer))
+
+
+def spread(bound: Any, tree: Any) -> Any:
+    """A single number or array, repeated for every leaf of the tree."""
+    return jax.tree.map(lambda _: bound, tree) if jax.tree_util.all_leaves([bound]) else bound
+
+
+def fits(leaf: Any, bound: Any) -> bool:
+    return np.broadcast_shapes(np.shape(leaf), np.shape(bound)) == np.shape(leaf)
+
+
+def holds_for_all(holds: Callable[..., bool], *trees: Any) -> bool:
+    """Whether it holds leaf by leaf, which trees of different structure do not."""
+    structures: list[Any] = [jax.tree.structure(tree) for tree in trees]
+    if any(structure != structures[0] for structure in structures):
+        return False
+    try:
+        leaves = jax.tree.leaves(jax.tree.map(holds, *trees))
+    except (TypeError, ValueError):  # not numbers, or not of one shape
+        return False
+    return bool(leaves) and all(leaves)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc.regularizers.base import Regularizer, one_step, shapes
+from mvrc.regularizers.blocks import Blocks, Stacked
 from mvrc.support import checks, precision
 from mvrc.support.numerics import extrapolate, power_iteration
 from mvrc.support.partition import combine, partition
@@ -60,7 +61,7 @@ class LinearOperator(eqx.Module):
 
 
 class Composed(Regularizer):
-    """x ↦ r(Ax), x a vector.
+    """x ↦ r(Ax), x a vector; with `+` several: Composed(r₁, A₁) + Composed(r₂, A₂) + r₃.
 
     Its prox has no closed form. `prox` here is a numeric one, accurate to about 1e-9 and used for
     measuring only; `SpiderADMM` needs no more than the prox of r.
@@ -73,7 +74,7 @@ class Composed(Regularizer):
     """
 
     regularizer: Regularizer
-    operator: LinearOperator
+    operator: LinearOperator | Stacked
 
     @checks.explain_keywords
     def __init__(self, regularizer: Regularizer, operator: Any, size: int | None = None) -> None:
@@ -83,7 +84,7 @@ class Composed(Regularizer):
                 f"not {checks.shown(regularizer)}."
             )
         self.regularizer = regularizer
-        is_operator = isinstance(operator, LinearOperator)
+        is_operator = isinstance(operator, LinearOperator | Stacked)
         self.operator = operator if is_operator else LinearOperator(operator, size)
 
     def value(self, x: Any) -> Any:
@@ -127,6 +128,21 @@ class Composed(Regularizer):
             )
         image = jax.eval_shape(self.operator.apply, jax.ShapeDtypeStruct(x.shape, x.dtype))
         self.regularizer.check(np.zeros(image.shape, image.dtype))
+
+
+def stack(terms: list[Regularizer]) -> Composed:
+    """Their sum, at least one of them composed; A of the others is the identity."""
+    size = next(term.operator.size for term in terms if isinstance(term, Composed))
+    blocks = [
+        term if isinstance(term, Composed) else Composed(term, LinearOperator((_same, _same), size))
+        for term in terms
+    ]
+    operator = Stacked(tuple(block.operator for block in blocks))
+    return Composed(Blocks(tuple(b.regularizer for b in blocks), operator.heights), operator)
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _matrix(operator: Any) -> Any:

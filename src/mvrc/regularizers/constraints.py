@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -16,18 +15,22 @@ from jax.typing import ArrayLike
 from mvrc.regularizers.base import (
     Regularizer,
     Separable,
+    fits,
     flat_numpy,
+    holds_for_all,
     joint,
     namespace,
     number,
+    numbers,
     refuse_unless,
     shapes,
+    spread,
 )
 from mvrc.support import checks
 
 # A point counts as inside a set up to this many roundings: a projection makes a few, and the
 # running averages of projected points that momentum methods keep make more.
-_ROUNDINGS = 1000
+ROUNDINGS = 1000
 
 
 class Constraint(Regularizer):
@@ -46,7 +49,7 @@ class Constraint(Regularizer):
         xp = namespace(nearest[0])
         pairs = zip(leaves, nearest, strict=True)
         gap = _largest(xp, [abs(leaf - near) for leaf, near in pairs])
-        inside = xp.isfinite(gap) & (gap <= _ROUNDINGS * eps * _largest(xp, map(abs, leaves)))
+        inside = xp.isfinite(gap) & (gap <= ROUNDINGS * eps * _largest(xp, map(abs, leaves)))
         return xp.where(inside, 0.0, xp.inf).astype(gap.dtype)
 
     def prox(self, x: Any, step: Any) -> Any:
@@ -55,15 +58,6 @@ class Constraint(Regularizer):
 
 def _largest(xp: Any, arrays: Any) -> Any:
     return xp.stack([xp.max(xp.asarray(array)) for array in arrays]).max()
-
-
-def _numbers(tree: Any) -> Any:
-    """The bounds of a box; here a list of numbers is one array, a list of lists a pytree of x's."""
-    return jax.tree.map(number, tree, is_leaf=_is_flat_list)
-
-
-def _is_flat_list(node: Any) -> bool:
-    return isinstance(node, list) and all(isinstance(v, int | float) for v in node)
 
 
 @checks.explain_init
@@ -75,12 +69,12 @@ class Box(Constraint, Separable):
             ±inf where there is no bound.
     """
 
-    lower: Any = eqx.field(converter=_numbers)
-    upper: Any = eqx.field(converter=_numbers)
+    lower: Any = eqx.field(converter=numbers)
+    upper: Any = eqx.field(converter=numbers)
 
     def __check_init__(self) -> None:
-        lower = _spread(self.lower, self.upper)
-        if not _all(_ordered, lower, _spread(self.upper, lower)):
+        lower = spread(self.lower, self.upper)
+        if not holds_for_all(_ordered, lower, spread(self.upper, lower)):
             raise ValueError(
                 f"lower and upper of Box must be numbers, arrays or pytrees of one structure, with "
                 f"lower <= upper everywhere and no NaN, not "
@@ -89,7 +83,7 @@ class Box(Constraint, Separable):
 
     def check(self, x: Any) -> None:
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if not _all(_fits, x, _spread(bound, x)):
+            if not holds_for_all(fits, x, spread(bound, x)):
                 raise ValueError(
                     f"{name} of Box must be a number or have the structure and shapes of x, "
                     f"{shapes(x)}, not {shapes(bound)}."
@@ -102,7 +96,7 @@ class Box(Constraint, Separable):
             bounds = (xp.asarray(bound, leaf.dtype) for bound in (lower, upper))
             return xp.clip(leaf, *bounds)
 
-        return jax.tree.map(clip, x, _spread(self.lower, x), _spread(self.upper, x))
+        return jax.tree.map(clip, x, spread(self.lower, x), spread(self.upper, x))
 
 
 @checks.explain_init
@@ -233,29 +227,8 @@ def _refuse_unless_radius(r: Regularizer) -> None:
     refuse_unless(r, "radius", lambda w: w.ndim == 0 and 0 < w < np.inf, allowed)
 
 
-def _spread(bound: Any, tree: Any) -> Any:
-    """A single number or array, repeated for every leaf of the tree."""
-    return jax.tree.map(lambda _: bound, tree) if jax.tree_util.all_leaves([bound]) else bound
-
-
 def _ordered(lower: Any, upper: Any) -> bool:
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
         return True  # not known yet
     low, high = np.asarray(lower), np.asarray(upper)
     return bool(np.all((low <= high) & (low < np.inf) & (high > -np.inf)))
-
-
-def _fits(leaf: Any, bound: Any) -> bool:
-    return np.broadcast_shapes(np.shape(leaf), np.shape(bound)) == np.shape(leaf)
-
-
-def _all(holds: Callable[..., bool], *trees: Any) -> bool:
-    """Whether it holds leaf by leaf, which trees of different structure do not."""
-    structures: list[Any] = [jax.tree.structure(tree) for tree in trees]
-    if any(structure != structures[0] for structure in structures):
-        return False
-    try:
-        leaves = jax.tree.leaves(jax.tree.map(holds, *trees))
-    except (TypeError, ValueError):  # not numbers, or not of one shape
-        return False
-    return bool(leaves) and all(leaves)

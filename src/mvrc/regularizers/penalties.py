@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
@@ -16,14 +17,19 @@ from mvrc.regularizers.base import (
     Regularizer,
     Separable,
     each,
+    fits,
     flat_numpy,
+    holds_for_all,
     joint,
     namespace,
     number,
+    numbers,
     one_step,
     refuse_unless,
     refuse_unless_axes,
     refuse_unless_weight,
+    shapes,
+    spread,
     total,
 )
 from mvrc.support import checks
@@ -45,18 +51,53 @@ class Zero(Separable):
 
 @checks.explain_init
 class L1(Separable):
-    """r(x) = weight ‖x‖₁; prox(x, step) = sign(x) max(|x| − step·weight, 0)."""
+    """r(x) = Σᵢ wᵢ|xᵢ − cᵢ|; prox(x, step) = c + sign(x − c) max(|x − c| − step·w, 0).
 
-    weight: ArrayLike = eqx.field(converter=number)
+    Args:
+        weight: w: a number; or an array, or a pytree with the structure of x.
+        center: c, likewise; 0 when None. Around the present weights it is a proportional cost of
+            each trade.
+    """
+
+    weight: Any = eqx.field(converter=numbers)
+    center: Any = eqx.field(converter=numbers, default=None)
 
     def __check_init__(self) -> None:
-        refuse_unless_weight(self)
+        allowed = "a finite number of at least 0, or an array or pytree of such"
+        _refuse_unless_all(self, "weight", allowed, lambda w: (w >= 0) & (w < np.inf))
+        if self.center is not None:
+            allowed = "a finite number, an array or pytree of such, or None"
+            _refuse_unless_all(self, "center", allowed, np.isfinite)
+
+    def check(self, x: Any) -> None:
+        for name in ("weight", "center"):
+            given = getattr(self, name)
+            if given is not None and not holds_for_all(fits, x, spread(given, x)):
+                raise ValueError(
+                    f"{name} of L1 must be a number or have the structure and shapes of x, "
+                    f"{shapes(x)}, not {shapes(given)}."
+                )
 
     def value(self, x: Any) -> Any:
-        return total(lambda leaf, weight: weight * abs(leaf).sum(), x, self.weight)
+        def size(leaf: Any, weight: Any) -> Any:
+            sizes = abs(leaf)
+            return weight * sizes.sum() if np.ndim(weight) == 0 else (weight * sizes).sum()
+
+        return total(size, self._moved(x), self.weight)
 
     def prox(self, x: Any, step: Any) -> Any:
-        return each(lambda leaf, weight, s: _shrink(leaf, s * weight), x, self.weight, step)
+        if self.center is None:
+            return each(lambda leaf, weight, s: _shrink(leaf, s * weight), x, self.weight, step)
+        centre = spread(self.center, x)
+        moved = each(
+            lambda leaf, weight, s: _shrink(leaf, s * weight), self._moved(x), self.weight, step
+        )
+        return each(lambda leaf, c: leaf + c, moved, centre)
+
+    def _moved(self, x: Any) -> Any:
+        return (
+            x if self.center is None else each(lambda leaf, c: leaf - c, x, spread(self.center, x))
+        )
 
 
 @checks.explain_init
@@ -169,6 +210,22 @@ class Nuclear(Regularizer):
         left, singular, right = jnp.linalg.svd(x, full_matrices=False)
         shrunk = L1(self.weight).prox(singular, one_step(step))
         return jnp.matmul(left * shrunk, right, precision="highest")
+
+
+def _refuse_unless_all(r: Regularizer, name: str, allowed: str, holds: Any) -> None:
+    """A sentence unless the field is a number, array or pytree of numbers for which it holds."""
+    leaves = jax.tree.leaves(getattr(r, name))
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        return  # not known yet
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    real = [
+        array.dtype.kind in "iuf" and not isinstance(leaf, int)
+        for array, leaf in zip(arrays, leaves, strict=True)
+    ]
+    if not leaves or not all(real) or not all(np.all(holds(array)) for array in arrays):
+        raise ValueError(
+            f"{name} of {type(r).__name__} must be {allowed}, not {checks.shown(getattr(r, name))}."
+        )
 
 
 def _shrink(x: Any, threshold: Any) -> Any:

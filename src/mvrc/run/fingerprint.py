@@ -14,6 +14,7 @@ import numpy as np
 
 from mvrc.oracle import Geometry
 from mvrc.regularizers import LinearOperator
+from mvrc.regularizers.blocks import Stacked
 from mvrc.sampling import Source
 from mvrc.support import cache, settings
 from mvrc.support.partition import strongly, weakly
@@ -70,8 +71,8 @@ def _some(array: Any) -> Any:
 
 def _fields(prefix: str, value: Any) -> dict[str, str]:
     """The fields of nested modules, one line each; a schedule by its computation."""
-    if isinstance(value, LinearOperator):
-        return {prefix: "LinearOperator"}  # its computation is in regularizer.value
+    if isinstance(value, LinearOperator | Stacked):
+        return {prefix: type(value).__name__}  # its computation is in regularizer.value
     if not dataclasses.is_dataclass(value):
         if not callable(value):
             return {prefix: str(value)}

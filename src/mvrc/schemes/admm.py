@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from mvrc.oracle import Vector
 from mvrc.regularizers import LinearOperator
+from mvrc.regularizers.blocks import Stacked
 from mvrc.schemes.base import Penalty, PlainScheme
 
 
@@ -33,7 +34,7 @@ class AdmmScheme(PlainScheme):
     takes_composed: ClassVar[bool] = True
 
     step_size: float
-    operator: LinearOperator | None
+    operator: LinearOperator | Stacked | None
     rho: float
 
     def init(self, x: Vector) -> AdmmState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -46,29 +47,29 @@ def check(problem: Any, x: Any, seed: int = 0) -> Check:
         flat = geometry.x.flatten(x)
         which = "your inner_jacobian" if problem.inner_jacobian else "autodiff of inner"
         parts = []
+        written = problem.inner_jacobian is not None
+        slope = functions.written_jacobian if written else jax.jacrev(functions.value)
+        inner, inner_slope = jax.jit(functions.value), jax.jit(slope)
         samples = _some(problem.inner_source, rng)
         for number, sample in samples:
-            if problem.inner_jacobian is not None:
-                exact = functions.written_jacobian(flat, sample)
-            else:
-                exact = jax.jacrev(functions.value)(flat, sample)
             where = f"{which}, sample {number}"
-            parts.append(
-                _compare(where, lambda v, s=sample: functions.value(v, s), flat, exact, rng)
-            )
-        y = jnp.mean(jnp.stack([functions.value(flat, s) for _, s in samples]), axis=0)
-        outer: list[Any] = [(None, None)]
+            at = functools.partial(inner, sample=sample)
+            parts.append(_compare(where, at, flat, inner_slope(flat, sample), rng))
+        y = np.mean([inner(flat, sample) for _, sample in samples], axis=0)
+
+        def value(y: Any, sample: Any) -> Any:
+            tree = geometry.y.unflatten(y)
+            result = problem.outer(tree) if sample is None else problem.outer(tree, sample)
+            return jnp.atleast_1d(result)
+
+        outer, outer_slope = jax.jit(value), jax.jit(jax.jacrev(value))
+        outside: list[Any] = [(None, None)]
         if problem.two_level:
-            outer = _some(problem.outer_source, rng)
-        for number, sample in outer:
+            outside = _some(problem.outer_source, rng)
+        for number, sample in outside:
             where = "autodiff of outer" + ("" if number is None else f", sample {number}")
-
-            def value(v: Any, s: Any = sample) -> Any:
-                tree = geometry.y.unflatten(v)
-                result = problem.outer(tree) if s is None else problem.outer(tree, s)
-                return jnp.atleast_1d(result)
-
-            parts.append(_compare(where, value, y, jax.jacrev(value)(y), rng))
+            at = functools.partial(outer, sample=sample)
+            parts.append(_compare(where, at, y, outer_slope(y, sample), rng))
     return Check(all(ok for ok, _ in parts), tuple(sentence for _, sentence in parts))
 
 
@@ -88,7 +89,6 @@ def _compare(
     eps = float(np.finfo(point.dtype).eps)
     columns = rng.permutation(point.size)[:_DIRECTIONS]
     point, exact = np.asarray(point), np.asarray(exact)
-    function = jax.jit(function)
     worst, at, scale = -1.0, (0, 0, 0.0, 0.0), 1.0
     value = np.asarray(function(point))
     for j in columns:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mvrc
-from mvrc.experiments.complexity import fit, measure, search, sweeps
+from mvrc.experiments.complexity import fit, measure, plan, search
 from mvrc.experiments.complexity.family import RADIUS, Knobs, known, least_dominance
 
 CASES = (
@@ -174,7 +174,7 @@ def test_one_exponent_from_scratch():
         reached.append(step)
     direct = fit.exponent(1 / levels, np.array(reached)[:, None])
     assert direct.value == pytest.approx((a + 2) / (a + 1), abs=0.02)
-    sweep = sweeps.load()["sum1-epsilon"]
+    sweep = plan.load()["sum1-epsilon"][1]
     small = dataclasses.replace(
         sweep, problem=dataclasses.replace(sweep.problem, n=64), values=tuple(levels),
         tune_at=0.02, seeds=3,

@@ -14,6 +14,7 @@ import typer
 
 from mvrc.cli.shown import print_tables
 from mvrc.experiments import runner, spec
+from mvrc.experiments.complexity import plan
 from mvrc.support import checks
 
 INTERRUPTED = 130
@@ -22,7 +23,12 @@ WORKERS = min(2, os.cpu_count() or 1)  # an epoch uses little more than one core
 
 def reproduce(
     only: Annotated[
-        str | None, typer.Option(help="Experiments, such as portfolio-30,spam; all by default.")
+        str | None,
+        typer.Option(
+            help="Experiments, such as portfolio-30,spam; complexity for the theory, or one of "
+            "its parts, such as sum1-n. All but the theory by default, whose recorded runs are "
+            "shown."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder of the runs and the page.")] = Path(
         "reproduce"
@@ -54,8 +60,10 @@ def reproduce(
       mvrc reproduce
       mvrc reproduce --only portfolio-30 --quick
       mvrc reproduce --data ~/data --output results
+      mvrc reproduce --only complexity --quick
     """
-    chosen = spec.choose(spec.load(experiments), only)
+    papers, theory = _split(only)
+    chosen = {} if papers is None and theory else spec.choose(spec.load(experiments), papers)
     if seeds is not None:
         checks.integer("--seeds", seeds)
         chosen = {k: dataclasses.replace(e, seeds=seeds) for k, e in chosen.items()}
@@ -65,8 +73,11 @@ def reproduce(
         raise FileNotFoundError(f"--data must be a folder that exists, not {str(data)!r}.")
     start = time.perf_counter()
     jobs = runner.plan(chosen, data, tuning)
+    measured = plan.plan(theory, quick)
     try:
-        repeated = _run(jobs, output, checks.integer("--workers", workers), quiet=as_json)
+        workers = checks.integer("--workers", workers)
+        repeated = _run(jobs, output, workers, quiet=as_json) if jobs else 0
+        repeated += _run_theory(measured, output, quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(
             f"Interrupted. Finished runs are in {output}; the same command continues from there.",
@@ -77,7 +88,11 @@ def reproduce(
 
     written = write(output)
     seconds = time.perf_counter() - start
-    done = {"runs": len(jobs), "already_there": repeated, "seconds": round(seconds, 1)}
+    done = {
+        "runs": len(jobs) + len(measured),
+        "already_there": repeated,
+        "seconds": round(seconds, 1),
+    }
     if as_json:
         claims = json.loads(written["claims"].read_text("utf-8"))
         files = {name: str(path) for name, path in written.items()}
@@ -85,19 +100,41 @@ def reproduce(
         return
     print_tables(output)
     typer.echo(
-        f"{len(jobs)} runs, {repeated} of them already there, in {seconds:.0f} s.\n"
+        f"{done['runs']} runs, {repeated} of them already there, in {seconds:.0f} s.\n"
         f"Page: {written['page'].resolve()}"
     )
 
 
-def _run(jobs: list[runner.Job], output: Path, workers: int, quiet: bool) -> int:
-    """Do the jobs behind a progress bar; how many were done before."""
+def _split(only: str | None) -> tuple[str | None, list[str]]:
+    """--only as the paper's experiments and as the parts of the theory."""
+    words = [word.strip() for word in (only or "").split(",") if word.strip()]
+    theory = [word for word in words if word in plan.names()]
+    rest = [word for word in words if word not in theory]
+    return (",".join(rest) if rest else None if theory else only), theory
+
+
+def _run_theory(jobs: list[plan.Job], output: Path, quiet: bool) -> int:
+    """Do the theory's jobs behind a progress bar; how many were done before."""
+    if not jobs:
+        return 0
+    before = 0
+    with _bar(quiet) as bar:
+        task = bar.add_task("compiling", total=len(jobs))
+
+        def tell(job: plan.Job, done: bool) -> None:
+            nonlocal before
+            before += done
+            bar.update(task, advance=1, description=job.name)
+
+        plan.run(jobs, output, tell)
+    return before
+
+
+def _bar(quiet: bool) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from mvrc.report.page import write_so_far
-
-    bar = Progress(
+    return Progress(
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -105,6 +142,13 @@ def _run(jobs: list[runner.Job], output: Path, workers: int, quiet: bool) -> int
         console=Console(stderr=True),
         disable=quiet,
     )
+
+
+def _run(jobs: list[runner.Job], output: Path, workers: int, quiet: bool) -> int:
+    """Do the jobs behind a progress bar; how many were done before."""
+    from mvrc.report.page import write_so_far
+
+    bar = _bar(quiet)
     before, finished = 0, 0
     waiting = collections.Counter(job.experiment.id for job in jobs if not job.tuned)
     with bar:

@@ -108,13 +108,13 @@ def run(jobs: list[Job], output: Path, tell: Callable[[Job, bool], Any], workers
     (output / "runs").mkdir(parents=True, exist_ok=True)
     pending = []
     for job in jobs:
-        if _is_whole(_file(job, output)):
+        if is_whole(_file(job, output)):
             tell(job, True)
         else:
             pending.append(job)
     for job in _done(pending, output, min(workers, len(pending))):
         tell(job, False)
-    _write(output / "jobs.json", json.dumps([job.key for job in jobs]))
+    write_whole(output / "jobs.json", json.dumps([job.key for job in jobs]))
     write_rows(output)
 
 
@@ -167,7 +167,7 @@ def _do_group(task: tuple[list[Job], Path]) -> list[Job]:
 
 
 def _do(job: Job, output: Path) -> Job:
-    _write(_file(job, output), json.dumps(_solve(job)))
+    write_whole(_file(job, output), json.dumps(_solve(job)))
     return job
 
 
@@ -295,7 +295,8 @@ def _inert(cell: Any) -> Any:
     return f"'{cell}" if risky else cell
 
 
-def _is_whole(file: Path) -> bool:
+def is_whole(file: Path) -> bool:
+    """Whether the file is there and JSON."""
     try:
         json.loads(file.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
@@ -303,7 +304,8 @@ def _is_whole(file: Path) -> bool:
     return True
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Written whole or not at all."""
     with _replacing(path) as temporary:
         temporary.write_text(text, "utf-8")
 

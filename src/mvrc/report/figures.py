@@ -36,7 +36,7 @@ STYLES = {
     "katyusha-control": Style("#D55E00", "", "diamond-open", ()),
 }
 SHOWN_CONTROL = "civr-control"  # in the static figure
-_STYLE: Any = {
+STYLE: Any = {
     "font.family": "serif",
     "font.serif": ["STIXGeneral", "DejaVu Serif"],
     "mathtext.fontset": "stix",
@@ -62,7 +62,7 @@ def draw(columns: list[Column], stem: Path) -> list[Path]:
         raise extras.missing("The figures need matplotlib", "plot") from error
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(2.4 * len(columns) + 0.4, 4.6), layout="constrained")
         axes = figure.subplots(2, len(columns), squeeze=False)
         for place, column in enumerate(columns):

@@ -78,6 +78,31 @@ function draw() {
     }
 }
 
+// Samples against n, N, 1/ε or v, with the theory's slope.
+function drawTheory() {
+  const ink = colour("--ink"), line = colour("--line");
+  for (const panel of COMPLEXITY) {
+    const made = panel.curves.map((curve) => ({
+      x: curve.x, y: curve.y, name: curve.label, mode: "lines+markers",
+      line: { color: curve.colour, width: 2,
+        dash: curve.dash.length ? curve.dash.map((d) => d + "px").join(",") : "solid" },
+      marker: { symbol: curve.symbol, size: 7, color: curve.colour },
+      hovertemplate: "%{y:.3g}<extra>" + escaped(curve.label) + "</extra>",
+    }));
+    made.push({ x: panel.guide.x, y: panel.guide.y, name: panel.guide.label, mode: "lines",
+      line: { color: ink, width: 1, dash: "dot" }, hoverinfo: "skip" });
+    const shared = { type: "log", gridcolor: line, linecolor: line, tickfont: { color: ink },
+      exponentformat: "power", dtick: 1 };
+    Plotly.react(`complexity-${panel.id}`, made, {
+      margin: { l: 58, r: 8, t: 6, b: 40 }, hovermode: "closest", font: { color: ink, size: 12 },
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      legend: { orientation: "h", y: -0.25, font: { size: 11 } },
+      xaxis: { ...shared, title: { text: panel.axis, standoff: 6 } },
+      yaxis: { ...shared, title: { text: "samples" } },
+    }, { responsive: true, displaylogo: false, displayModeBar: false });
+  }
+}
+
 function choose(name) {
   axis = name;
   for (const word of ["samples", "seconds"])
@@ -107,5 +132,7 @@ function legend() {
 document.getElementById("by-samples").onclick = () => choose("samples");
 document.getElementById("by-seconds").onclick = () => choose("seconds");
 dark.addEventListener("change", draw);
+dark.addEventListener("change", drawTheory);
 legend();
 draw();
+drawTheory();

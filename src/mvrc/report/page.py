@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mvrc.experiments import runner
-from mvrc.report import figures
+from mvrc.experiments.complexity import plan
+from mvrc.report import complexity_claims, complexity_figure, complexity_page, figures
 from mvrc.report.claims import CONTROL, Claim, Table, claims
 from mvrc.report.summary import METRICS, Column, columns
 from mvrc.report.tuning import LEVELS, best_steps, passes
@@ -26,19 +27,33 @@ BIBTEX = """@misc{chen2020momentum,
 
 
 def write(output: Path) -> dict[str, Path]:
-    """page.html, figure1.png, figure1.pdf and claims.json in `output`, from its saved runs."""
-    records = runner.records(output)
+    """page.html, the figures as PNG and PDF and claims.json in `output`, from its saved runs.
+
+    The theory's runs are those of the folder, or those that come with the library.
+    """
+    theory, own = plan.records(output)
+    records = _records(output, own)
     table = columns(records)
     assessed = claims(table)
-    figures.draw(table, output / "figure1")
-    page = output / "page.html"
-    page.write_text(_page(table, assessed, records[0]["made_with"]), "utf-8")
-    plain = [claim.__dict__ for claim in assessed]
+    page, written = output / "page.html", {}
+    if table:
+        png, pdf = figures.draw(table, output / "figure1")
+        written = {"figure": png, "pdf": pdf, "rows": output / "rows.csv"}
+    if theory:
+        png, pdf = complexity_figure.draw(theory, output / "complexity")
+        written |= {"complexity": png, "complexity_pdf": pdf}
+    made = (records or theory)[0]["made_with"]
+    page.write_text(_page(table, assessed, made, (theory, own, plan.expected(output))), "utf-8")
+    plain = [claim.__dict__ for claim in (*assessed, *complexity_claims.claims(theory))]
     (output / "claims.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False), "utf-8")
-    return {
-        "page": page, "figure": output / "figure1.png", "pdf": output / "figure1.pdf",
-        "claims": output / "claims.json", "rows": output / "rows.csv",
-    }  # fmt: skip
+    return {"page": page, "claims": output / "claims.json", **written}
+
+
+def _records(output: Path, theory: bool) -> list[dict[str, Any]]:
+    """The runs of the paper's experiments; there may be none where the theory's are."""
+    if theory and not (output / "jobs.json").exists():
+        return []
+    return runner.records(output)
 
 
 def write_so_far(output: Path, keys: list[str], left: int) -> Path:
@@ -47,18 +62,24 @@ def write_so_far(output: Path, keys: list[str], left: int) -> Path:
     table = columns(records)
     more = f"{left} runs are still to be done: load the page again to see more. "
     page, new = output / "page.html", output / "page.html.new"
-    new.write_text(_page(table, claims(table), records[0]["made_with"], more), "utf-8")
+    theory = (*plan.records(output), plan.expected(output))
+    new.write_text(_page(table, claims(table), records[0]["made_with"], theory, more), "utf-8")
     return new.replace(page)  # a browser finds a whole page at any time
 
 
 def summary(output: Path) -> tuple[list[Column], list[Claim]]:
     """What a terminal shows of saved runs."""
-    table = columns(runner.records(output))
-    return table, claims(table)
+    theory, own = plan.records(output)
+    table = columns(_records(output, own))
+    return table, [*claims(table), *complexity_claims.claims(theory)]
 
 
 def _page(
-    table: list[Column], assessed: list[Claim], made_with: dict[str, str], more: str = ""
+    table: list[Column],
+    assessed: list[Claim],
+    made_with: dict[str, str],
+    theory: tuple[list[dict[str, Any]], bool, int | None],
+    more: str = "",
 ) -> str:
     try:
         from plotly.offline import get_plotlyjs
@@ -71,9 +92,11 @@ def _page(
         "SCRIPT": (folder / "page.js").read_text("utf-8"),
         "PLOTLY": get_plotlyjs(),
         "DATA": json.dumps([_panel_data(c) for c in table]).replace("<", "\\u003c"),
+        "COMPLEXITY-DATA": json.dumps(complexity_page.data(theory[0])).replace("<", "\\u003c"),
+        "COMPLEXITY": complexity_page.section(*theory),
         "INTRO": more + _intro(table, assessed),
         "PANELS": "\n".join(_panels(c) for c in table),
-        "CLAIMS": _claims_table(assessed),
+        "CLAIMS": _claims_table([*assessed, *complexity_claims.claims(theory[0])]),
         "TUNING": "\n".join(_tuning_table(c) for c in table if c.tuned),
         "RUNS": "\n".join(_run(c) for c in table),
         "VERSIONS": html.escape(", ".join(f"{k} {v}" for k, v in made_with.items())),

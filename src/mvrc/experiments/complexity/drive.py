@@ -89,13 +89,13 @@ def trace(
 
             return jax.vmap(one)(states)
 
-        spent = _count(state.counts, two_level)
+        spent = count(state.counts, two_level)
         refresh = spent if solver.method.estimator.refreshes else 0  # type: ignore[attr-defined]
         rows: list[tuple[Any, ...]] = [(spent, 0, *map(np.asarray, measured(core.scheme)))]
         made = 0
         while rows[-1][0] < most:
             core, info = solver.step(core)
-            spent, made = spent + _count(info.counts, two_level), made + period
+            spent, made = spent + count(info.counts, two_level), made + period
             values = [np.asarray(v) for v in measured(core.scheme)]
             if not info.finite or not np.all(np.isfinite(values[0])):
                 break
@@ -112,6 +112,7 @@ def _without_one(values: np.ndarray) -> np.ndarray:
     return values if len(values) == 1 else (values.sum() - values) / (len(values) - 1)
 
 
-def _count(counts: Any, two_level: bool) -> int:
+def count(counts: Any, two_level: bool) -> int:
+    """Evaluations of g; on two levels of g, g' and ∇f together."""
     c = [int(v) for v in counts]
     return c[0] + c[1] + c[2] if two_level else c[0]

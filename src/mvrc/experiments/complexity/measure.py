@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from typing import Any
 
 import numpy as np
 
-import mvrc
 from mvrc.experiments.complexity import schedules, search
 from mvrc.experiments.complexity.drive import OWN_SEEDS, Trace, trace
 from mvrc.experiments.complexity.family import RADIUS, Known, known
@@ -227,11 +225,3 @@ def _own(sweep: Sweep) -> list[int]:
 
 def _plain(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def described(sweep: Sweep, method: str) -> dict[str, Any]:
-    """All that the numbers of a record depend on."""
-    words = dataclasses.asdict(dataclasses.replace(sweep, methods=()))
-    for name in ("title", "predicted", "short", "quick_values"):
-        del words[name]
-    return {"sweep": words, "method": method, "version": mvrc.__version__}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any
 
 from mvrc.experiments import schema
@@ -80,27 +78,3 @@ class Sweep:
         values = self.quick_values or self.values[:3]
         at = min(values, key=lambda value: abs(value - self.tune_at))
         return dataclasses.replace(self, values=values, tune_at=at, seeds=min(3, self.seeds))
-
-
-@dataclasses.dataclass(frozen=True)
-class File:
-    """The whole file."""
-
-    __pydantic_config__ = CLOSED
-
-    sweeps: Annotated[dict[str, Any], Some]
-
-
-def load(path: str | Path | None = None) -> dict[str, Sweep]:
-    """The sweeps of a TOML file; the library's by default."""
-    if path is None:
-        with resources.as_file(
-            resources.files("mvrc.experiments.complexity") / "complexity.toml"
-        ) as file:
-            return load(file)
-    file = Path(path)
-    whole = schema.fit(File, schema.read(file), file)
-    return {
-        name: schema.fit(Sweep, table, file, "sweeps", name, id=name)
-        for name, table in whole.sweeps.items()
-    }

@@ -52,9 +52,11 @@ from mvrc.run.minimize import minimize_many as minimize_many
 from mvrc.run.solver import Solver as Solver
 from mvrc.sampling import File as File
 from mvrc.sampling import Host as Host
+from mvrc.sampling import Sharded as Sharded
 from mvrc.sampling import Simulator as Simulator
 from mvrc.sampling import Sizes as Sizes
 from mvrc.sampling import Stream as Stream
+from mvrc.sampling import shard as shard
 from mvrc.schedules import Constant as Constant
 from mvrc.schedules import Diminishing as Diminishing
 from mvrc.schedules import Momentum as Momentum

@@ -15,6 +15,7 @@ import jax
 import jaxlib
 
 from mvrc.compiler import disk
+from mvrc.compiler.meshes import everywhere, placed
 from mvrc.support import feeding, tricks
 
 # Releases and the options that they know: another one is an error.
@@ -55,6 +56,7 @@ class Program:
         rare: bool = False,
     ) -> None:  # fmt: skip
         chosen, before = options(rare), feeding.traced()
+        self._mesh, function, specs = everywhere(function, specs)
         lowered = jax.jit(function, donate_argnums=donate, compiler_options=chosen).lower(*specs)
         self._later: Future[Any] | None = _threads().submit(disk.compile, lowered, chosen)
         self._run: Any = None
@@ -68,6 +70,8 @@ class Program:
     def __call__(self, *arguments: Any) -> Any:
         if self._later is not None:
             self.wait()
+        if self._mesh is not None:
+            arguments = placed(arguments, self._mesh)
         result = self._run(*arguments)
         return feeding.finished(result) if self._fed else result
 

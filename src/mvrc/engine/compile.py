@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
-from mvrc.compiler import fused_loop, quick
+from mvrc.compiler import fused_loop, meshes, quick
 from mvrc.engine.epoch import run_epoch
 from mvrc.engine.state import Core, start_core
 from mvrc.methods import Method
@@ -155,4 +155,4 @@ def _first_shapes(static: Static, geometry: Geometry, random: bool, signature: S
         problem, method = combine(dynamic, static)
         return start_core(problem, geometry, method, key, state, random)[0]
 
-    return jax.eval_shape(first, *signature.specs())
+    return meshes.shapes(first, signature.specs())

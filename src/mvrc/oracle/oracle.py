@@ -170,8 +170,8 @@ class Oracle:
     def each(self, point: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
         """gᵢ(point) and gᵢ'(point) of every sample of a small batch, one row each."""
         self.count(inner_values=batch.size, inner_jacobians=batch.size)
-        samples = batch.samples()
-        return jax.vmap(self.functions.of_one, (None, 0))(point, samples)
+        one = self.functions.of_one
+        return batch.each(lambda rows: jax.vmap(one, (None, 0))(point, rows))
 
     def each_at(self, points: Vector, batch: Batch) -> tuple[Vector, Float[Array, "s rows d"]]:
         """The same with a point of its own for every sample."""
@@ -181,8 +181,12 @@ class Oracle:
     def each_outer(self, y: Vector, batch: Batch) -> Vector:
         """∇fₖ(y) of every sample of an outer batch, one row each."""
         self.count(outer_gradients=batch.size)
-        single = jax.tree_util.tree_map(lambda a: a[:, None], batch.samples())
-        return jax.vmap(jax.grad(self.functions.outer_sum), (None, 0))(y, Samples(single))
+
+        def slopes(rows: Any) -> Vector:
+            single = jax.tree_util.tree_map(lambda a: a[:, None], rows)
+            return jax.vmap(jax.grad(self.functions.outer_sum), (None, 0))(y, Samples(single))
+
+        return batch.each(slopes)
 
     def outer_gradient(self, y: Vector, batch: Batch | None) -> Vector:
         """∇f_B(y)."""

@@ -75,11 +75,11 @@ def check(problem: Any, x: Any, seed: int = 0) -> Check:
 
 def _some(source: Any, rng: np.random.Generator) -> list[tuple[int, Any]]:
     """A few random samples with their numbers."""
-    everything = source.everything()
-    size = everything.size
+    size = source.everything().size
     numbers = rng.choice(size, min(_SAMPLES, size), replace=False)
-    one = lambda i: jax.tree_util.tree_map(lambda a: a[0], everything.piece(i, 1))  # noqa: E731
-    return [(int(i), one(int(i))) for i in numbers]
+    found = source.numbered(numbers)
+    one = lambda k: jax.tree_util.tree_map(lambda a: a[k], found)  # noqa: E731
+    return [(int(i), one(k)) for k, i in enumerate(numbers)]
 
 
 def _compare(

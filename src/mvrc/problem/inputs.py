@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from mvrc.problem import mistakes
-from mvrc.sampling import ArraySource, Source, Stream
+from mvrc.sampling import ArraySource, Source, Stream, lies_on_many, shard
 from mvrc.support import calls, checks, precision, settings
 
 # Arrays in a list are taken for samples where they are more than this, or more than each has rows.
@@ -212,6 +212,8 @@ def source(name: str, given: Any, sampling: str) -> Source:
     """What the user gives as data."""
     if isinstance(given, Source):
         return given.sampled(sampling)
+    if any(lies_on_many(leaf) for leaf in jax.tree_util.tree_leaves(given)):
+        return shard(given).sampled(sampling)
     return ArraySource(arrays(name, given), sampling)
 
 

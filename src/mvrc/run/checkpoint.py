@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mvrc.run.together import Together
 from mvrc.solvers.result import COLUMNS
 from mvrc.support import checks
 
@@ -27,11 +29,13 @@ SECONDS, SHARE = 1.0, 50
 class Checkpoint:
     """The file `folder/state.npz`, and the description of the run that it belongs to."""
 
-    def __init__(self, folder: Path, described: dict[str, str]) -> None:
-        self.described = described
+    def __init__(self, folder: Path, described: dict[str, str], together: Together) -> None:
+        self.described, self._together = described, together
         self._saved, self._took = time.monotonic(), 0.0
         folder = folder.expanduser()
         self.path = folder / _FILE
+        if not together.first:
+            return
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -86,10 +90,11 @@ class Checkpoint:
 
     def load(self, state: Any, rows: list[Any]) -> tuple[Any, list[dict[str, Any]]]:
         """The saved state in the structure of `state`, or `state` itself when nothing is saved."""
-        if not self.path.exists():
+        given = self._given()
+        if given is None:
             return state, rows
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with np.load(given, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
             described = {
                 name: str(word) for name, word in json.loads(str(saved["described"])).items()
@@ -112,6 +117,14 @@ class Checkpoint:
         except (TypeError, ValueError, OverflowError) as error:
             raise self._unreadable(_OLD) from error
         return jax.tree_util.tree_unflatten(treedef, restored), found
+
+    def _given(self) -> Any:
+        """What `np.load` takes; None when nothing is saved. Process 0 reads it."""
+        if not self._together.many:
+            return self.path if self.path.exists() else None
+        read = lambda: self.path.read_bytes() if self.path.exists() else b""  # noqa: E731
+        found = self._together.told_bytes(read)
+        return io.BytesIO(found) if found else None
 
     def _refuse_difference(self, saved: dict[str, str]) -> None:
         names = sorted(saved.keys() | self.described.keys())

@@ -29,6 +29,7 @@ from mvrc.run.progress import Bar
 from mvrc.run.setup import Setup
 from mvrc.run.state import Progress, Row, State, with_best
 from mvrc.run.stopping import Ends, Stop, broken_rows, lost_rows
+from mvrc.run.together import Clock, Together
 from mvrc.solvers.result import History, Result, Status
 from mvrc.support import checks
 
@@ -81,6 +82,8 @@ class Run:
             )
         self.stop = stop.limited(self.setup.solver.epochs, self.setup.solver.samples)
         check_step(self.setup.solver.step_size, self.setup.geometry.x.dtype)
+        self.together = Together(self.setup.problem)
+        self.clock = Clock()
         self.measuring = mapping_step, measure_samples
         with self.setup.precision():
             self.recorder = self._recorder()
@@ -94,10 +97,10 @@ class Run:
                      "record_every": record_every, "mapping_step": mapping_step,
                      "measure_samples": measure_samples},
                 )  # fmt: skip
-                self.checkpoint = Checkpoint(Path(checkpoint), described)
+                self.checkpoint = Checkpoint(Path(checkpoint), described, self.together)
 
     def solve(self) -> list[Result]:
-        with self.setup.precision():
+        with self.setup.precision(), self.together.patient():
             results = self._solve()
         return results if self.setup.copies is None else results * self.setup.copies
 
@@ -109,7 +112,8 @@ class Run:
         self.began = time.perf_counter() - float(state.wall_seconds)
         latest = max((i for i, row in enumerate(rows) if row["epoch"] == 0), default=0)
         now = Progress(state, rows[:latest], rows[latest:], (), time.monotonic())
-        bar = Bar(self.progress, self.stop)
+        bar = Bar(self.progress if self.together.first else False, self.stop)
+        self._agree(now)
         status: Status | None = None
         with bar:
             try:
@@ -164,8 +168,23 @@ class Run:
         self.recorder.wait()
         self.began += time.perf_counter() - start
 
+    def _agree(self, now: Progress) -> None:
+        """Process 0 says how late it is, before all decide on it."""
+        if not self.together.many:
+            return
+        saving = self.checkpoint is not None and self.checkpoint.due()
+        told = self.together.told(
+            float(now.state.seconds), time.perf_counter() - self.began, self.recorder.seconds,
+            time.monotonic() - now.since >= SECONDS, saving, self.together.interrupted,
+        )  # fmt: skip
+        seconds, wall, measuring, *flags = told
+        self.clock = Clock(seconds, wall, measuring, *map(bool, flags))
+        self.recorder.seconds = self.clock.measuring
+        if self.clock.interrupted:
+            raise KeyboardInterrupt
+
     def _wall(self) -> float:
-        return time.perf_counter() - self.began
+        return self.clock.wall if self.together.many else time.perf_counter() - self.began
 
     def _timed(self, state: State) -> State:
         return state._replace(wall_seconds=np.asarray(self._wall()))
@@ -180,6 +199,9 @@ class Run:
         state = self._timed(state)._replace(
             seconds=seconds, counts=state.counts + np.array(info.counts, np.int64)
         )
+        self._agree(now._replace(state=state))
+        if self.together.many:
+            state = self._timed(state)._replace(seconds=np.asarray(self.clock.seconds))
         if not info.finite:
             return self._broken(now, state)
         state = state._replace(core=core)
@@ -248,7 +270,7 @@ class Run:
         return lost_rows(rows, (now.rows or rows)[0], may_shorten, exact, dtype)
 
     def _save(self, now: Progress) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.together.first:
             rows = [*now.failed, *now.rows]
             self.unsaved = self.checkpoint.try_to_save(self._timed(now.state), rows)
 
@@ -256,10 +278,15 @@ class Run:
         if self.checkpoint is None:
             return False
         every = self.checkpoint_every
-        return self.checkpoint.due() if every is None else epoch % every == 0
+        if every is not None:
+            return epoch % every == 0
+        return self.clock.saving if self.together.many else self.checkpoint.due()
 
     def _measuring_is_due(self, now: Progress) -> bool:
-        return len(now.pending) >= self.recorder.block or time.monotonic() - now.since >= SECONDS
+        late = time.monotonic() - now.since >= SECONDS
+        if self.together.many:
+            late = self.clock.pending
+        return len(now.pending) >= self.recorder.block or late
 
     def _may_defer(self) -> bool:
         """Whether nobody asks for a row as soon as its epoch is made."""
@@ -321,5 +348,8 @@ class Run:
             row["seconds"],
             History([row_of(r, None) for r in (*now.failed, *now.rows)]),
         )
-        answer = self.callback(info)
-        return Status.CALLBACK if answer is not None and np.any(answer) else None
+        stop = False
+        if self.together.first:
+            answer = self.callback(info)
+            stop = answer is not None and bool(np.any(answer))
+        return Status.CALLBACK if self.together.told(stop)[0] else None

@@ -126,8 +126,7 @@ class Setup:
         problem = self.problem
 
         def some(source: Any) -> Any:
-            batch = source.everything()
-            return batch.piece(0, min(batch.size, OVERFLOWING))
+            return source.numbered(np.arange(min(source.everything().size, OVERFLOWING)))
 
         values = jax.vmap(problem.inner, (None, 0))(self.x0, some(problem.inner_source))
         leaves = [np.asarray(a) for a in jax.tree_util.tree_leaves(values)]

@@ -16,4 +16,7 @@ from mvrc.sampling.source import Batch as Batch
 from mvrc.sampling.source import Samples as Samples
 from mvrc.sampling.source import Source as Source
 from mvrc.sampling.source import key_bits as key_bits
+from mvrc.sampling.spreading import Sharded as Sharded
+from mvrc.sampling.spreading import lies_on_many as lies_on_many
+from mvrc.sampling.spreading import shard as shard
 from mvrc.sampling.streams import Stream as Stream

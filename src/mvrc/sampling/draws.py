@@ -106,3 +106,8 @@ def turned(number: Any, turn: Any, count: Any) -> Any:
     """(number + turn) mod count of two numbers below it, whose sum may be too large for 32 bits."""
     rest = number - (count - turn)
     return jnp.where(rest < 0, rest + count, rest)
+
+
+def portion(fraction: UInt32[Array, ...], size: Any) -> Int[Array, ...]:
+    """A share of a size, rounded down: fraction/2³² of it."""
+    return _upper(fraction, jnp.asarray(size).astype(jnp.uint32)).astype(jnp.int32)

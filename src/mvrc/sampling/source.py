@@ -67,6 +67,10 @@ class Batch(abc.ABC):
         """All of them, of a batch that is small."""
         return self.piece(0, self.size)
 
+    def each(self, function: Callable[[Any], Any]) -> Any:
+        """What a function makes of rows with a leading axis, of all of them."""
+        return function(self.samples())
+
     def indices(self) -> Int[Array, " size"]:
         """The rows of the batch, for methods that keep a table."""
         raise AssertionError("only rows of arrays have indices")
@@ -231,6 +235,18 @@ class Source(eqx.Module):
     def note(self, rows: int) -> str:
         """What is to be said of an epoch with so many rows in small batches; "" for nothing."""
         return ""
+
+    def numbered(self, numbers: np.ndarray) -> Any:
+        """Some samples by number, asked outside of programs."""
+        batch = self.everything()
+        if np.all(np.diff(numbers) == 1):
+            return batch.piece(int(numbers[0]), len(numbers))
+        each = [batch.piece(int(i), 1) for i in numbers]
+        return jax.tree_util.tree_map(lambda *a: np.concatenate(a), *each)
+
+    def devices(self) -> list[Any]:
+        """Those of a mesh that the samples are shared out among, if there is one."""
+        return []
 
     def packed(self, side: str, numbers: int) -> Source:
         """The same in a shape that other numbers of samples share, where it has such a thing.

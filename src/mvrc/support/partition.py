@@ -46,19 +46,26 @@ class Signature(NamedTuple):
     """What a compiled program depends on of its arguments; hashable."""
 
     treedef: Any
-    leaves: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype
+    leaves: tuple[tuple[tuple[int, ...], Any, Any], ...]  # shape, dtype, mesh and axes
     settings: tuple[Any, ...]  # JAX's, as far as they matter
 
     def specs(self) -> Any:
         """The arguments, with shapes and dtypes in the place of arrays."""
-        leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self.leaves]
+        leaves = [jax.ShapeDtypeStruct(shape, dtype, sharding=s) for shape, dtype, s in self.leaves]
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
 
 
 def signature(arguments: Any) -> Signature:
     leaves, treedef = jax.tree_util.tree_flatten(arguments)
-    shapes = tuple((tuple(np.shape(leaf)), leaf.dtype) for leaf in leaves)
+    shapes = tuple((tuple(np.shape(leaf)), leaf.dtype, spread_over(leaf)) for leaf in leaves)
     return Signature(treedef, shapes, settings.traced_with())
+
+
+def spread_over(leaf: Any) -> Any:
+    """The devices of a mesh among which an array is shared out; None for any other."""
+    sharding = getattr(leaf, "sharding", None)
+    shared = isinstance(sharding, jax.sharding.NamedSharding) and any(sharding.spec)
+    return sharding if shared else None
 
 
 def weakly(leaf: Any) -> Any:

@@ -107,6 +107,8 @@ def _device(leaves: Iterable[Any]) -> Any:
     ]
     if not arrays:
         return None
+    if any(isinstance(array.sharding, jax.sharding.NamedSharding) for array in arrays):
+        return None  # programs are where their mesh is
     chosen = {device for array in arrays if array.committed for device in array.devices()}
     if len(chosen) > 1:
         names = ", ".join(sorted(str(device) for device in chosen))

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc.compiler import quick
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
 from mvrc.sampling import key_bits
 from mvrc.support import checks
 from mvrc.support.numerics import divide
+from mvrc.support.partition import combine, partition, signature
 from mvrc.theory.constants import Constants
 
 _POINTS = 8  # points tried in the ball
@@ -66,17 +68,22 @@ def estimate_constants(
             )
         most = max(2, min(samples, _ENTRIES // entries))
         bits = key_bits(seed)
-        bounds = jax.jit(
-            lambda x: _bounds(problem, geometry, x, radius, most, jax.random.wrap_key_data(bits))
-        )(geometry.x.flatten(x))
-    numbers = _Bounds(*(float(b) for b in bounds))
-    if not all(np.isfinite(numbers)):
+        numbers, static = partition(problem, geometry.x.dtype)
+
+        def all_bounds(numbers: Any, x: Any) -> Any:
+            key = jax.random.wrap_key_data(bits)
+            return _bounds(combine(numbers, static), geometry, x, radius, most, key)
+
+        arguments = numbers, geometry.x.flatten(x)
+        bounds = quick.Program(all_bounds, signature(arguments).specs())(*arguments)
+    found = _Bounds(*(float(b) for b in bounds))
+    if not all(np.isfinite(found)):
         raise ValueError(
             f"f or g is not finite somewhere within radius {radius} of x; use a smaller radius."
         )
     floor = float(np.finfo(geometry.x.dtype).tiny)  # l_f and l_g must not vanish
-    slopes = {"l_f": max(numbers.l_f, floor), "l_g": max(numbers.l_g, floor)}
-    return Constants(**{**numbers._asdict(), **slopes})
+    slopes = {"l_f": max(found.l_f, floor), "l_g": max(found.l_g, floor)}
+    return Constants(**{**found._asdict(), **slopes})
 
 
 def _bounds(

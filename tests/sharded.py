@@ -71,6 +71,7 @@ def methods():
         "newton": ("float64", True, mvrc.Auto(steps="newton")),
         "secant": ("float32", False, mvrc.Auto(steps="secant")),
         "averaged": ("float64", False, mvrc.Auto(steps="averaged")),
+        "few": ("float64", False, mvrc.MVRC(batch_size=3, period=6, **step)),
         "default": ("float64", False, mvrc.MVRC(refresh_size=400, batch_size=300)),
     }
 
@@ -90,6 +91,49 @@ def made(name, **options):
         "x": bits, "objective": found.objective.hex(), "mapping": found.gradient_mapping.hex(),
         "counts": list(found.counts), "epochs": len(found.history), "status": found.status.name,
     }  # fmt: skip
+
+
+def many(name):
+    """The numbers of two seeds in one program, and of a run that a callback ends."""
+    import numpy as np
+
+    import mvrc
+
+    dtype, two_level, method = methods()[name]
+    problem_, x0 = problem(np.dtype(dtype), two_level), start(np.dtype(dtype))
+    two = mvrc.minimize_many(problem_, x0, method=method, epochs=2, seeds=[1, 2])
+    asked = []
+    ended = mvrc.minimize(
+        problem_,
+        x0,
+        method=method,
+        epochs=9,
+        callback=lambda info: asked.append(1) or info.epoch > 2,
+    )
+    return [r.x["w"].tolist() for r in two], ended.status.name, len(ended.history), len(asked)
+
+
+def collectives(name):
+    """Of each program of a run, the sizes of what its collectives give, in numbers."""
+    import re
+
+    from mvrc.compiler import disk
+
+    texts, compile = [], disk.compile
+
+    def noted(lowered, *more):
+        texts.append(lowered.as_text())
+        return compile(lowered, *more)
+
+    disk.compile = noted
+    made(name, epochs=1)
+    found = []
+    for text in texts:
+        shapes = re.findall(r'"stablehlo.all_gather"[^\n]*-> tensor<([0-9x]*)x\w+>', text)
+        others = re.findall(r"stablehlo\.(all_reduce|reduce_scatter|all_to_all|collective)", text)
+        assert not others, others
+        found.append([int(eval(shape.replace("x", "*"))) for shape in shapes])
+    return found
 
 
 def processes(count, *words, devices=1, seconds=240.0, expected=0):
@@ -129,10 +173,21 @@ def main():
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         where = f"127.0.0.1:{port}"
         jax.distributed.initialize(where, int(count), int(rank), initialization_timeout=120)
-    found = {}
-    for name in names:
-        if task == "run":
-            found[name] = made(name)
+    task, _, folder = task.partition(":")
+    if task == "run":
+        found = {name: made(name) for name in names}
+    elif task == "save":
+        found = {name: made(name, epochs=2, checkpoint=f"{folder}/{name}") for name in names}
+    elif task == "resume":
+        found = {name: made(name, epochs=4, checkpoint=f"{folder}/{name}") for name in names}
+    elif task == "straight":
+        found = {name: made(name, epochs=4) for name in names}
+    elif task == "many":
+        found = {name: many(name) for name in names}
+    elif task == "collectives":
+        found = {name: collectives(name) for name in names}
+    else:
+        raise ValueError(task)
     print(json.dumps(found))
 
 

@@ -7,7 +7,7 @@ from tests import sharded
 
 import mvrc
 
-QUICK = ("mvrc", "two-level", "newton")
+QUICK = ("two-level", "newton")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,53 @@ def test_shards_are_the_rows_in_memory(name):
     np.testing.assert_allclose(ours.x["w"], theirs.x["w"], **near)
     np.testing.assert_allclose(ours.objective, theirs.objective, **near)
     assert ours.counts[:3] == theirs.counts[:3]
+
+
+def test_a_run_is_resumed_on_another_number_of_processes(tmp_path):
+    """Saved by two, resumed by one: the bits of a run that was never stopped."""
+    straight = sharded.processes(1, "straight", "two-level")
+    sharded.processes(2, f"save:{tmp_path}", "two-level")
+    assert sharded.processes(1, f"resume:{tmp_path}", "two-level") == straight
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_on_more_processes_and_devices(tmp_path):
+    names = "mvrc", "storm", "saga", "newton", "averaged"
+    straight = sharded.processes(1, "straight", *names, seconds=600)
+    for before, after in [(1, 2), (2, 4), (4, 1)]:
+        folder = tmp_path / f"{before}-{after}"
+        sharded.processes(before, f"save:{folder}", *names, seconds=600)
+        assert sharded.processes(after, f"resume:{folder}", *names, seconds=600) == straight
+
+
+@pytest.mark.slow
+def test_seeds_side_by_side_and_callbacks_on_two_processes():
+    alone = sharded.processes(1, "many", "mvrc", "storm")
+    assert alone["mvrc"][1:] == ["CALLBACK", 4, 4]
+    assert sharded.processes(2, "many", "mvrc", "storm") == alone
+
+
+def test_another_number_of_shards_is_refused(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((40, 3))
+    for shards in (4, 5):
+        data = mvrc.shard(rows, shards=shards)
+        problem = mvrc.Composition(utility, lambda y: y[1] - y[0], data)
+        how = {"method": mvrc.MVRC(step_size=0.01), "epochs": 1, "checkpoint": tmp_path}
+        if shards == 4:
+            mvrc.minimize(problem, np.zeros(3), **how)
+            continue
+        with pytest.raises(ValueError, match=r"in 4 shards and is now .* in 5 shards") as error:
+            mvrc.minimize(problem, np.zeros(3), **how)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_collectives_are_few_and_small():
+    """An epoch: one gather of sums for each pass of its refresh, one for the rows of all steps."""
+    found = sharded.processes(1, "collectives", "few", devices=2)["few"]
+    n, D = sum(sharded.SIZES), sharded.D
+    assert max(len(program) for program in found) <= 2
+    assert max(size for program in found for size in program) < n * D / 4
 
 
 def utility(x, row):

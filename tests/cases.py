@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
+from mvrc.engine.batches import Given, batches_of, drawn_refresh, drawn_steps
 from mvrc.methods.method import Start
+from mvrc.sampling import key_bits
 
 L1_WEIGHT = 0.02
 
@@ -49,6 +51,28 @@ def resolve(case: Case, method: Any) -> Any:
     with case.problem.precision(case.x0):
         geometry = case.problem.geometry(case.x0)
         return method.resolve(case.problem, geometry, Start(case.problem, case.x0))
+
+
+def first_steps(problem: Any, method: Any, seeds: int) -> tuple[Any, Any]:
+    """Tickets of the refresh and of the first small step of so many runs, with an axis of them."""
+    runs = []
+    for seed in range(seeds):
+        bits = key_bits(seed)
+        small = drawn_steps(problem, method, bits, 1, 1)
+        first = {role: tickets[0] for role, tickets in small.items()}
+        runs.append((drawn_refresh(problem, method, bits, 1), first))
+    return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *runs)
+
+
+def refresh_batches(problem: Any, method: Any, tickets: Any) -> Any:
+    """The batches of a refresh by role."""
+    return batches_of(problem, method, Given(tickets, {}))[0]
+
+
+def small_batches(problem: Any, method: Any, ticket: Any) -> Any:
+    """The batches of a small step by role."""
+    one = {role: jnp.asarray(t)[None] for role, t in ticket.items()}
+    return batches_of(problem, method, Given({}, one))[1](None)[1](ticket)
 
 
 def soft(x: np.ndarray, step: float) -> np.ndarray:

@@ -16,7 +16,7 @@ import mvrc
 from mvrc.estimators import Ema, Msvr, PlugIn, RandomLevel, Sox
 from mvrc.estimators.plug_in import PlugInState
 from mvrc.oracle import Oracle
-from mvrc.sampling import Pair
+from mvrc.sampling import Pair, Words
 from mvrc.sampling.pairs import Paired
 from mvrc.sampling.rows import Gathered
 
@@ -130,10 +130,11 @@ def test_every_method_gets_on(kind: str, method: str) -> None:
     assert result.objective < result.history["objective"][0]
 
 
-def parts(given: mvrc.Coupled, size: int) -> Any:
+def parts(given: mvrc.Coupled, size: int, steps: int = 50) -> Any:
     """Functions of a problem, tickets of its small batches, and what opens them."""
-    functions = given.functions(given.geometry(X0))
-    return functions, *given.inner_source.draws(jax.random.key(3), 50, size)
+    source = given.inner_source
+    tickets = jnp.asarray(source.tickets(Words(3), steps, size))
+    return given.functions(given.geometry(X0)), tickets, lambda ticket: source.small(ticket, size)
 
 
 def followed(given: mvrc.Coupled, estimator: Any, size: int, path: Any = None) -> Any:
@@ -394,14 +395,14 @@ def test_groups_of_equal_size_are_a_sampler_in_distribution() -> None:
     spreads = []
     for given in pair:
         with given.precision(X0):
-            functions, _, opened = parts(given, 5)
+            functions, tickets, opened = parts(given, 5, 20_000)
 
             def one(t: Any, functions: Any = functions, opened: Any = opened) -> Any:
                 oracle = Oracle(functions, {"values": opened(t)})
                 begun = PlugInState(jnp.asarray(X0))
                 return PlugIn().update(oracle, begun, jnp.asarray(X0)).gradient
 
-            found = jax.jit(lambda one=one: jax.lax.map(one, jnp.arange(20_000), batch_size=500))()
+            found = jax.jit(lambda t, one=one: jax.lax.map(one, t, batch_size=500))(tickets)
         spreads.append((np.mean(found, axis=0), np.std(found, axis=0)))
     (first, one), (second, two) = spreads
     assert np.all(np.abs(first - second) <= 4.5 * (one + two) / np.sqrt(20_000))
@@ -412,7 +413,7 @@ def test_random_levels_have_the_mean_of_all_inner_samples() -> None:
     """The plug-in with two inner samples is far off, with all sixteen it is what they give."""
     given = problem("pool", inner_batch=16)
     with given.precision(X0):
-        functions, _, opened = parts(given, N)
+        functions, tickets, opened = parts(given, N, 40_000)
         at = jnp.asarray(X0)
 
         def mean(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -420,7 +421,7 @@ def test_random_levels_have_the_mean_of_all_inner_samples() -> None:
                 oracle = Oracle(functions, {"values": opened(t)})
                 return estimator.update(oracle, estimator.refresh(oracle, at), at).gradient
 
-            found = jax.jit(lambda: jax.lax.map(one, jnp.arange(40_000), batch_size=100))()
+            found = jax.jit(lambda t: jax.lax.map(one, t, batch_size=100))(tickets)
             return np.mean(found, axis=0), np.std(found, axis=0) / 200
 
         (levels, error), (plug, other) = mean(RandomLevel(3)), mean(PlugIn())

@@ -14,10 +14,19 @@ import numpy as np
 import pytest
 
 import mvrc
-from cases import METHOD_CASES, ONE, TWO, online, quadratic, resolve
+from cases import (
+    METHOD_CASES,
+    ONE,
+    TWO,
+    first_steps,
+    online,
+    quadratic,
+    refresh_batches,
+    resolve,
+    small_batches,
+)
 from mvrc import datasets
 from mvrc.applications import mean_variance, neighbor_embedding, sparse_additive
-from mvrc.engine.batches import keys_of, plan, refresh_batches
 from mvrc.estimators import Spider, Storm
 from mvrc.estimators.base import MATRIX_PASSES
 from mvrc.oracle import Oracle
@@ -134,18 +143,15 @@ def mean_after_one_step(case, estimator, draws=4000, exact_start=True):
         method = resolve(case, method)
         object.__setattr__(method, "estimator", estimator)  # its own draws
 
-        def one(key):
-            keys = keys_of(jax.random.key_data(key), 0)
-            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, keys))
+        def one(refresh, small):
+            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, refresh))
             state = estimator.refresh(large, jnp.asarray(z0))
-            tickets, opened = plan(problem, method, keys, 1)
-            first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            small = Oracle(problem.functions(geometry), opened(first))
-            state = estimator.update(small, state, jnp.asarray(z1))
+            few = Oracle(problem.functions(geometry), small_batches(problem, method, small))
+            state = estimator.update(few, state, jnp.asarray(z1))
             return estimator.gradient(state), state.inner
 
-        keys = jax.random.split(jax.random.key(9), draws)
-        v, inner = (np.asarray(a) for a in jax.jit(jax.vmap(one))(keys))
+        steps = first_steps(problem, method, draws)
+        v, inner = (np.asarray(a) for a in jax.jit(jax.vmap(one))(*steps))
     every = np.arange(problem.n)
     outer = np.arange(problem.N) if problem.two_level else None
     jacobian = case.jacobian(z1, every)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
 import mvrc
 from cases import L1_WEIGHT, METHOD_CASES, ONE, TWO, soft
-from mvrc.engine.batches import ROLES
+from mvrc.engine.batches import words_of
+from mvrc.sampling import key_bits
 
 PERIOD, EPOCHS, ETA = 5, 4, 0.05
 EVERY = np.arange(40)
@@ -170,11 +170,9 @@ LINEAR = mvrc.Composition(
 
 
 def drawn(problem, seed, epoch, steps, size, role="values"):
-    """The indices of an epoch (1, 2, …), by the engine's rule for keys."""
-    place = ROLES.index(role)
-    key = jax.random.split(jax.random.fold_in(jax.random.key(seed), epoch), 7)[place]
+    """The indices of an epoch (1, 2, …), by the engine's rule."""
     source = problem.outer_source if role == "outer" else problem.inner_source
-    return np.asarray(source.draws(key, steps, size)[0])
+    return source.tickets(words_of(key_bits(seed), epoch, role), steps, size)
 
 
 def test_linear_outer_makes_vrsc_pg_prox_svrg():
@@ -263,14 +261,13 @@ def storm_twin(case, rule, forget, draws, steps, bound=None):
 
 
 def two_level_draws(case, method, epochs):
-    """The indices of all steps: step 0 is the first batch of epoch 0, whose keys come after."""
+    """The indices of all steps: step 0 is the first batch of epoch 0, which are drawn apart."""
     roles = ("values", "jacobians", "outer")
-    run, source = jax.random.key(0), case.problem
-    keys = jax.random.split(jax.random.fold_in(run, 0), 7)[3:6]
-    first = {}
-    for role, key in zip(roles, keys, strict=True):
+    source, first = case.problem, {}
+    for role in roles:
         inside = source.outer_source if role == "outer" else source.inner_source
-        first[role] = np.asarray(inside.refresh(key, 2 if role == "outer" else 4).indices())
+        words = words_of(key_bits(0), 0, f"refresh {role}")
+        first[role] = inside.refresh_ticket(words, 2 if role == "outer" else 4)
     drawn_of = {
         role: [
             row

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import mvrc
-from cases import ONE, TWO, one_level, resolve
-from mvrc.engine.batches import keys_of, plan, refresh_batches
+from cases import ONE, TWO, first_steps, one_level, refresh_batches, resolve, small_batches
+from mvrc.engine.batches import words_of
 from mvrc.estimators import Saga, Sarah, Scsc, Spider, Storm, Svrg
 from mvrc.methods.method import Start
 from mvrc.oracle import Oracle
+from mvrc.sampling import key_bits
 
 NO_MOMENTUM = mvrc.Momentum(alpha=1.0, lam=1.0)
 
@@ -45,9 +46,9 @@ def test_linear_outer_is_prox_sarah():
     for jacobian in ("matrix", "free"):
         method = mvrc.CIVR(0.05, batch_size=6, period=6, jacobian=jacobian)
         result = mvrc.minimize(problem, ONE.x0, method, epochs=1, seed=2)
-        place = 1 if jacobian == "free" else 0  # A' where it is drawn apart, else A
-        key = jax.random.split(jax.random.fold_in(jax.random.key(2), 1), 7)[place]
-        indices = np.asarray(problem.inner_source.draws(key, 5, 6)[0])
+        role = "jacobians" if jacobian == "free" else "values"  # A' where it is drawn apart
+        words = words_of(key_bits(2), 1, role)
+        indices = problem.inner_source.tickets(words, 5, 6)
         x = x_old = ONE.x0
         v = ONE.jacobian(x, np.arange(40)).T @ weights
         for step in range(6):
@@ -97,21 +98,15 @@ def test_spider_estimate_of_g_is_unbiased(sampling, batch):
         method = resolve(case, method)
         spider = Spider("matrix")
 
-        def estimate(key):
-            keys = keys_of(jax.random.key_data(key), 0)
-            state = spider.refresh(
-                Oracle(problem.functions(geometry), refresh_batches(problem, method, keys)),
-                jax.numpy.asarray(z0),
-            )
-            tickets, opened = plan(problem, method, keys, 1)
-            first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            state = spider.update(
-                Oracle(problem.functions(geometry), opened(first)), state, jax.numpy.asarray(z1)
-            )
+        def estimate(refresh, small):
+            batches = refresh_batches(problem, method, refresh)
+            oracle = Oracle(problem.functions(geometry), batches)
+            state = spider.refresh(oracle, jax.numpy.asarray(z0))
+            oracle = Oracle(problem.functions(geometry), small_batches(problem, method, small))
+            state = spider.update(oracle, state, jax.numpy.asarray(z1))
             return state.inner, state.jacobian
 
-        keys = jax.random.split(jax.random.key(9), draws)
-        inner, jacobian = jax.jit(jax.vmap(estimate))(keys)
+        inner, jacobian = jax.jit(jax.vmap(estimate))(*first_steps(problem, method, draws))
         inner, jacobian = np.asarray(inner), np.asarray(jacobian)
     everything = np.arange(problem.n)
     for drawn, exact in (
@@ -147,18 +142,14 @@ def test_estimates_are_unbiased(name):
         recipe = mvrc.MVRC(0.1, batch_size=5, period=2)
         method = recipe.resolve(problem, geometry, Start(problem, ONE.x0))
 
-        def estimate(key):
-            keys = keys_of(jax.random.key_data(key), 0)
-            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, keys))
+        def estimate(refresh, small):
+            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, refresh))
             state = estimator.refresh(large, jax.numpy.asarray(ONE.x0))
-            tickets, opened = plan(problem, method, keys, 1)
-            first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            small = Oracle(problem.functions(geometry), opened(first))
-            state = estimator.update(small, state, jax.numpy.asarray(z1))
+            few = Oracle(problem.functions(geometry), small_batches(problem, method, small))
+            state = estimator.update(few, state, jax.numpy.asarray(z1))
             return estimator.gradient(state), getattr(state, kept) if kept else None
 
-        keys = jax.random.split(jax.random.key(4), draws)
-        gradient, inner = jax.jit(jax.vmap(estimate))(keys)
+        gradient, inner = jax.jit(jax.vmap(estimate))(*first_steps(problem, method, draws))
     everything = np.arange(40)
     pairs = [(gradient, ONE.jacobian(z1, everything).T @ weights)]
     if kept:

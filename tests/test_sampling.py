@@ -9,7 +9,7 @@ import pytest
 
 import mvrc
 from mvrc.oracle import Oracle
-from mvrc.sampling import ArraySource
+from mvrc.sampling import ArraySource, Words, key_bits
 from mvrc.sampling.draws import block_starts, in_order
 from mvrc.sampling.streams import Drawn
 
@@ -44,7 +44,7 @@ def test_values_and_jacobians_of_a_stream_are_of_the_same_samples():
     with problem.precision(x):
         geometry = problem.geometry(x)
         oracle = Oracle(problem.functions(geometry))
-        batch = stream.refresh(jax.random.key(0), 512)
+        batch = stream.refresh(key_bits(0), 512)
         assert geometry.inner_rows(True) < batch.size  # summed in pieces, of two lengths
         values, pull = oracle.values_and_pullback(jnp.asarray(x), batch)
         left, right = float(values @ u), float(x @ np.asarray(pull(jnp.asarray(u))))
@@ -54,22 +54,53 @@ def test_values_and_jacobians_of_a_stream_are_of_the_same_samples():
 @pytest.mark.parametrize("sampling", ["replacement", "reshuffled"])
 def test_draws_of_a_step_do_not_depend_on_how_many_steps_there_are(sampling):
     source = ArraySource(DATA, sampling)
-    few, many = (source.draws(jax.random.key(1), steps, 10) for steps in (4, 25))
-    for t in range(4):
-        np.testing.assert_array_equal(few[1](few[0][t]).indices(), many[1](many[0][t]).indices())
+    few, many = (source.tickets(Words(1), steps, 10) for steps in (4, 25))
+    assert len(many) == 25
+    np.testing.assert_array_equal(few, many[:4])
 
 
 def test_draws_of_a_smaller_batch_are_the_first_of_a_larger_one():
     source = ArraySource(DATA, "replacement")
-    tickets = [np.asarray(source.draws(jax.random.key(1), 3, size)[0]) for size in (7, 12)]
+    tickets = [source.tickets(Words(1), 3, size) for size in (7, 12)]
     np.testing.assert_array_equal(tickets[1][:, :7], tickets[0])
 
 
 def test_indices_are_uniform():
     """χ² with 99 degrees of freedom: 160 is beyond 4 standard deviations."""
     source = ArraySource(DATA, "replacement")
-    seen = np.bincount(np.ravel(source.draws(jax.random.key(5), 1000, 50)[0]), minlength=100)
+    seen = np.bincount(np.ravel(source.tickets(Words(5), 1000, 50)), minlength=100)
     assert ((seen - 500.0) ** 2 / 500).sum() < 160
+
+
+def test_words_of_other_names_are_independent():
+    """Correlations of 2¹⁶ numbers: 5/2⁸ is five standard deviations. Neighbours in every way."""
+    names = [(0, 1, 0), (1, 1, 0), (0, 2, 0), (0, 1, 1), (1, 0, 0), (0, 0, 1)]
+    drawn = [Words(*name).uniform(256, 256).astype(float) for name in names]
+    drawn += [drawn[0].T, np.roll(drawn[0], 1, 0), np.roll(drawn[0], 1, 1)]
+    together = np.corrcoef(np.stack([a.ravel() for a in drawn]))
+    assert np.abs(together - np.eye(len(drawn))).max() < 5 / 256
+    assert abs(drawn[0].mean() - 0.5) < 5 * 12**-0.5 / 256
+
+
+@pytest.mark.parametrize(("size", "count"), [(3, 51), (3, 50), (1, 4097), (7, 9), (40, 41)])
+def test_a_pass_of_blocks_has_each_once(size, count):
+    blocks = count // size
+    starts = block_starts(Words(3), 3 * blocks + 1, size, count)
+    passes = [starts[i * blocks : (i + 1) * blocks] for i in range(3)]
+    for own in passes:
+        rows = (own[:, None] + np.arange(size)) % count
+        assert len(np.unique(rows)) == blocks * size
+    if blocks > 10:
+        assert not np.array_equal(passes[0], passes[1])
+
+
+def test_orders_of_blocks_are_uniform():
+    """χ² of 20 × 19 ordered pairs, as below."""
+    pairs = np.array([block_starts(Words(seed), 2, 1, 20) for seed in range(8000)])
+    seen = np.bincount(20 * pairs[:, 0] + pairs[:, 1], minlength=400).reshape(20, 20)
+    assert np.trace(seen) == 0
+    expected = len(pairs) / 380
+    assert ((seen[~np.eye(20, dtype=bool)] - expected) ** 2 / expected).sum() < 500
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 1000, 4097])
@@ -91,7 +122,7 @@ def test_blocks_of_many_are_uniform_and_different():
 def test_blocks_do_not_overlap_where_a_sum_of_two_rows_exceeds_32_bits():
     """On the circle of rows all starts are whole blocks apart, over the seam plus the rest of 4."""
     count, size = 1_500_000_001, 7
-    starts = np.asarray(block_starts(jax.random.key(0), 1000, size, count)).astype(np.int64)
+    starts = block_starts(Words(0), 1000, size, count).astype(np.int64)
     assert starts.min() >= 0
     assert starts.max() < count
     apart = (starts - starts[0]) % count % size

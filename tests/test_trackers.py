@@ -10,7 +10,7 @@ import pytest
 
 import mvrc
 from mvrc import estimators
-from mvrc.engine.batches import ROLES, keys_of, plan, refresh_batches
+from mvrc.engine.batches import ROLES, Given, batches_of, drawn_refresh, drawn_steps
 from mvrc.methods.method import Start
 from mvrc.sampling.source import key_bits
 from mvrc.schemes import ProximalScheme
@@ -75,11 +75,14 @@ def test_the_numbers_are_those_inside_of_minimize(name, two_level):
     resolved = method.resolve(problem, geometry, Start(problem, x0))
     tracker = mvrc.tracker(inner, last, own)
 
+    refresh = drawn_refresh(problem, resolved, key_bits(3), 0)
+    small = drawn_steps(problem, resolved, key_bits(3), 1, steps)
+
     @jax.jit
-    def loop(x):
-        keys = keys_of(key_bits(3), 0)
-        state = tracker.init(x, **_given(refresh_batches(problem, resolved, keys), two_level))
-        tickets, opened = plan(problem, resolved, keys_of(key_bits(3), 1), steps)
+    def loop(x, refresh, small):
+        large, _ = batches_of(problem, resolved, Given(refresh, {}))
+        state = tracker.init(x, **_given(large, two_level))
+        tickets, opened = batches_of(problem, resolved, Given({}, small))[1](None)
 
         def one(carry, ticket):
             x, state = carry
@@ -88,7 +91,7 @@ def test_the_numbers_are_those_inside_of_minimize(name, two_level):
 
         return jax.lax.scan(one, (x, state), tickets)[0][0]
 
-    assert np.array_equal(loop(jnp.asarray(x0)), result.x)
+    assert np.array_equal(loop(jnp.asarray(x0), refresh, small), result.x)
 
 
 def _given(batches, two_level):

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 
 import mvrc
-from cases import METHOD_CASES, ONE, TWO, quadratic, resolve
+from cases import (
+    METHOD_CASES,
+    ONE,
+    TWO,
+    first_steps,
+    quadratic,
+    refresh_batches,
+    resolve,
+    small_batches,
+)
 from mvrc.datasets import read_french
-from mvrc.engine.batches import keys_of, plan, refresh_batches
 from mvrc.estimators import Sarah, Spider, Svrg
 from mvrc.methods.method import Start
 from mvrc.oracle import Oracle
@@ -48,25 +56,20 @@ def test_risk_does_not_cancel():
         method = method.resolve(problem, geometry, Start(problem, x0))
         spider = Spider("matrix")
 
-        def estimate(key):
-            keys = keys_of(jax.random.key_data(key), 0)
-            state = spider.refresh(
-                Oracle(problem.functions(geometry), refresh_batches(problem, method, keys)), x0
-            )
-            tickets, opened = plan(problem, method, keys, 1)
-            first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-            oracle = Oracle(problem.functions(geometry), opened(first))
-            return spider.gradient(spider.update(oracle, state, x1)), tickets
+        def estimate(refresh, small):
+            large = Oracle(problem.functions(geometry), refresh_batches(problem, method, refresh))
+            oracle = Oracle(problem.functions(geometry), small_batches(problem, method, small))
+            return spider.gradient(spider.update(oracle, spider.refresh(large, x0), x1))
 
-        keys = jax.random.split(jax.random.key(1), 4000)
-        drawn, tickets = jax.jit(jax.vmap(estimate))(keys)
+        refresh, tickets = first_steps(problem, method, 4000)
+        drawn = jax.jit(jax.vmap(estimate))(refresh, tickets)
         drawn = np.asarray(drawn)
     exact = -mean + 2 * 5.0 * moments @ np.asarray(x1)
     error = drawn.std(0) / np.sqrt(len(drawn))
     assert np.all(np.abs(drawn.mean(0) - exact) < 5 * error)
     cancelled = -mean  # what the mistake gives
     assert np.all(np.abs(cancelled - exact) > 20 * error)
-    values, jacobians, outside = (np.asarray(tickets[r])[:, 0, 0] for r in tickets)
+    values, jacobians, outside = (tickets[role][:, 0] for role in tickets)
     for a, b in ((values, jacobians), (values, outside), (jacobians, outside)):
         assert np.mean(a == b) < 3 / 30  # independent draws meet by chance only
 
@@ -102,13 +105,12 @@ def test_first_difference_after_a_refresh_is_from_its_own_point(estimator, case)
     method = resolve(case, mvrc.MVRC(0.1, batch_size=5, period=2, **sizes))
     with problem.precision(case.x0):
         geometry, x = problem.geometry(case.x0), jnp.asarray(case.x0)
-        keys = keys_of(jax.random.key_data(jax.random.key(0)), 0)
-        state = estimator.refresh(
-            Oracle(problem.functions(geometry), refresh_batches(problem, method, keys)), x
-        )
-        tickets, opened = plan(problem, method, keys, 1)
-        first = jax.tree_util.tree_map(lambda a: a[0], tickets)
-        again = estimator.update(Oracle(problem.functions(geometry), opened(first)), state, x)
+        drawn = first_steps(problem, method, 1)
+        refresh, small = jax.tree_util.tree_map(lambda a: a[0], drawn)
+        large = Oracle(problem.functions(geometry), refresh_batches(problem, method, refresh))
+        state = estimator.refresh(large, x)
+        few = Oracle(problem.functions(geometry), small_batches(problem, method, small))
+        again = estimator.update(few, state, x)
         np.testing.assert_allclose(
             estimator.gradient(again), estimator.gradient(state), rtol=0, atol=1e-14
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
 import mvrc
 from cases import ONE, TWO, one_level, resolve
-from mvrc.engine.batches import ROLES
+from mvrc.engine.batches import drawn_steps
+from mvrc.sampling import key_bits
 from twins import mvrc_twin
 
 CASES = {"one": ONE, "two": TWO}
@@ -95,20 +95,13 @@ def test_full_batch_agrees_with_twin(level, epsilon, name):
 
 
 def recorded_draws(case, method, seed, epochs):
-    """The indices that the engine draws, by its documented rule for keys."""
+    """The indices that the engine draws, by its own rule."""
     resolved = resolve(case, method)
-    run = jax.random.key(seed)
     drawn = {}
     for epoch in range(epochs):
-        keys = dict(
-            zip(ROLES, jax.random.split(jax.random.fold_in(run, epoch + 1), 7), strict=False)
-        )
-        for role in resolved.estimator.roles(case.problem.two_level):
-            outer = role == "outer"
-            source = case.problem.outer_source if outer else case.problem.inner_source
-            size = getattr(resolved.batch, role)
-            tickets, _ = source.draws(keys[role], resolved.steps - 1, size)
-            for step, ticket in enumerate(np.asarray(tickets)):
+        bits, steps = key_bits(seed), resolved.steps - 1
+        for role, tickets in drawn_steps(case.problem, resolved, bits, epoch + 1, steps).items():
+            for step, ticket in enumerate(tickets):
                 drawn[epoch * resolved.steps + step + 1, role] = ticket
 
     def at(step):

@@ -65,22 +65,38 @@ def available() -> bool:
     return jaxlib.__version__ in TESTED
 
 
-def scan(
-    step: Callable[[Any, Any], tuple[Any, None]], carry: Any, inputs: Any, length: int
+def plain_scan(
+    step: Callable[[Any, Any], tuple[Any, None]], carry: Any, inputs: Any, length: Any
 ) -> tuple[Any, None]:
-    """`jax.lax.scan` without outputs; one function if all operations of a step are known here."""
+    """`jax.lax.scan` without outputs, over the first inputs; how many of them may be traced."""
+
+    def one(t: Any, carry: Any) -> Any:
+        return step(carry, jax.tree_util.tree_map(lambda a: _at(a, t), inputs))[0]
+
+    return jax.lax.fori_loop(0, length, one, carry), None
+
+
+def _at(a: Any, t: Any) -> Any:
+    return jax.lax.dynamic_index_in_dim(a, t, keepdims=False)
+
+
+def scan(
+    step: Callable[[Any, Any], tuple[Any, None]], carry: Any, inputs: Any, length: Any
+) -> tuple[Any, None]:
+    """The same; one function if all operations of a step are known here."""
     first = jax.tree_util.tree_map(lambda a: a[0], inputs)
     closed, shape = jax.make_jaxpr(lambda *a: step(*a)[0], return_shape=True)(carry, first)
     structure = jax.tree_util.tree_structure(shape)
-    traced = _steps(closed, structure, length)
+    traced = _steps(closed, structure)
+    length = jnp.asarray(length, jnp.int32)
     arrays = jax.tree_util.tree_leaves((closed.consts, carry, inputs))
     # XLA does without an array that has no numbers, and then without the argument: see `_used`.
     if not (_fits(closed.jaxpr) and all(a.size for a in arrays)):
-        return traced(closed.consts, None, carry, inputs), None
+        return traced(closed.consts, None, carry, inputs, length), None
     always = _truth(arrays)
     consts = [c if _is_data(c) else _hidden(c, always) for c in closed.consts]
     hidden, inputs = jax.tree_util.tree_map(lambda a: _hidden(a, always), (carry, inputs))
-    found, used = _marked(traced)(consts, always, hidden, inputs)
+    found, used = _marked(traced)(consts, always, hidden, inputs, _hidden(length, always))
     # A truth that needs every argument is part of the answer, or XLA would do without it.
     leaves, tree = jax.tree_util.tree_flatten(found)
     least = min(range(len(leaves)), key=lambda i: leaves[i].size)
@@ -88,11 +104,11 @@ def scan(
     return jax.tree_util.tree_unflatten(tree, leaves), None
 
 
-def _steps(closed: Any, structure: Any, length: int) -> Callable[..., Any]:
+def _steps(closed: Any, structure: Any) -> Callable[..., Any]:
     """All steps; with a truth that XLA does not know each stands in a branch that is taken on it:
     XLA shares operations outside of branches among threads, and the function has one."""
 
-    def steps(consts: Any, always: Any, carry: Any, inputs: Any) -> Any:
+    def steps(consts: Any, always: Any, carry: Any, inputs: Any, length: Any) -> Any:
         traced = core.jaxpr_as_fun(core.ClosedJaxpr(closed.jaxpr, consts))
 
         def one(carry: Any, given: Any) -> tuple[Any, None]:
@@ -102,7 +118,7 @@ def _steps(closed: Any, structure: Any, length: int) -> Callable[..., Any]:
 
             return go() if always is None else jax.lax.cond(always, go, lambda: carry), None
 
-        return jax.lax.scan(one, carry, inputs, length)[0]
+        return plain_scan(one, carry, inputs, length)[0]
 
     return steps
 

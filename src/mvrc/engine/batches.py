@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
+import numpy as np
 
 from mvrc.methods import Method
 from mvrc.problem import Composition
-from mvrc.sampling import Batch, Sizes
+from mvrc.sampling import Batch, Sizes, Words
 
 ROLES = ("values", "jacobians", "outer")  # the batches A, A', B
+_NAMES = (*ROLES, *(f"refresh {role}" for role in ROLES), "pick")
 
 
-def keys_of(key: Any, number: Any) -> dict[str, Any]:
-    """The keys of epoch `number` (0: the start): small batches, refreshes, picks."""
-    key = jax.random.fold_in(jax.random.wrap_key_data(key), number)
-    names = (*ROLES, *(f"refresh {role}" for role in ROLES), "pick")
-    return dict(zip(names, jax.random.split(key, len(names)), strict=True))
+class Given(NamedTuple):
+    """What is random in an epoch, drawn by the host."""
+
+    refresh: dict[str, Any]  # a ticket for each role that a refresh draws
+    small: dict[str, Any]  # tickets with a leading axis of steps
+    picks: Any = None  # two numbers for each query point, where points are picked
+
+
+def words_of(bits: Any, number: int, name: str) -> Words:
+    """The random words of a run with such a key, for epoch `number` (0: the start)."""
+    seed = int(bits[0]) << 32 | int(bits[1])
+    return Words(seed, number, _NAMES.index(name))
+
+
+def drawn_refresh(problem: Composition, method: Method, bits: Any, number: int) -> dict[str, Any]:
+    """Tickets for `refresh_batches`."""
+    found = {}
+    for role in ROLES:
+        source = _source(problem, role)
+        if source is not None:
+            words = words_of(bits, number, f"refresh {role}")
+            found[role] = source.refresh_ticket(words, size_of(method.refresh, role))
+    return found
+
+
+def drawn_steps(
+    problem: Composition, method: Method, bits: Any, number: int, steps: int
+) -> dict[str, Any]:
+    """Tickets of all small steps of an epoch, for each role that the estimator draws."""
+    roles, found = method.estimator.roles(problem.two_level), {}
+    for own in (ROLES[:2], ROLES[2:]):
+        small = {
+            role: (words_of(bits, number, role), size_of(method.batch, role))
+            for role in own
+            if role in roles
+        }
+        if small:
+            found.update(_source(problem, own[0]).all_tickets(small, steps))
+    return found
+
+
+def drawn_picks(bits: Any, number: int, count: int) -> np.ndarray:
+    """For each of so many query points of an epoch two numbers, uniform on [0, 1)."""
+    return words_of(bits, number, "pick").uniform(count, 2)
 
 
 def batches_of(
-    problem: Composition, method: Method, keys: dict[str, Any], steps: int, refreshed: bool = True
+    problem: Composition, method: Method, given: Given
 ) -> tuple[dict[str, Batch | None], Callable[[Any], tuple[Any, Callable[[Any], Any]]]]:
     """The batches of a refresh, and what gives the plan of the small steps after it.
 
@@ -33,16 +73,17 @@ def batches_of(
     roles = method.estimator.roles(problem.two_level)
     batches: dict[str, Batch | None] = {"jacobians": None, "outer": None}
     openers = []
-    for source, own in ((problem.inner_source, ROLES[:2]), (problem.outer_source, ROLES[2:])):
+    for own in (ROLES[:2], ROLES[2:]):
+        source = _source(problem, own[0])
         if source is None:
             continue
-        large, small = {}, {}
-        for role in own:
-            if refreshed and (role in roles or role != "jacobians"):
-                large[role] = keys[f"refresh {role}"], getattr(method.refresh, role)
-            if role in roles:
-                small[role] = keys[role], size_of(method.batch, role)
-        found, draws = source.epoch(large, small, steps)
+        large = {
+            role: (given.refresh[role], size_of(method.refresh, role))
+            for role in own
+            if role in given.refresh and (role in roles or role != "jacobians")
+        }
+        small = {r: (given.small[r], size_of(method.batch, r)) for r in own if r in given.small}
+        found, draws = source.epoch(large, small)
         batches.update(found)
         openers.append(draws)
     values = batches.get("values")
@@ -61,18 +102,8 @@ def batches_of(
     return batches | _all(problem), plan
 
 
-def refresh_batches(
-    problem: Composition, method: Method, keys: dict[str, Any]
-) -> dict[str, Batch | None]:
-    """The batches of a refresh alone."""
-    return batches_of(problem, method, keys, 0)[0]
-
-
-def plan(
-    problem: Composition, method: Method, keys: dict[str, Any], steps: int
-) -> tuple[Any, Callable[[Any], Any]]:
-    """The plan of small steps alone."""
-    return batches_of(problem, method, keys, steps, refreshed=False)[1](None)
+def _source(problem: Composition, role: str) -> Any:
+    return problem.outer_source if role == "outer" else problem.inner_source
 
 
 def _all(problem: Composition) -> dict[str, Batch | None]:
@@ -80,5 +111,5 @@ def _all(problem: Composition) -> dict[str, Batch | None]:
     return {"everything": inner, "everything outside": outer}
 
 
-def size_of(sizes: Sizes, role: str) -> int:
+def size_of(sizes: Sizes, role: str) -> Any:
     return getattr(sizes, role)

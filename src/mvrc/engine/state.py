@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, UInt32
 
-from mvrc.engine.batches import keys_of, refresh_batches
+from mvrc.engine.batches import Given, batches_of
 from mvrc.methods import Method
 from mvrc.oracle import Counts, Geometry, Oracle, Vector
 from mvrc.problem import Composition
+from mvrc.support.numerics import NONE_YET
 
 
 class Reservoir(NamedTuple):
@@ -25,7 +26,7 @@ class Core(NamedTuple):
     """All that an epoch needs and changes."""
 
     scheme: Any  # iterates, the scheme's NamedTuple
-    estimator: Any  # the estimator's NamedTuple
+    estimator: Any  # the estimator's NamedTuple; None of one that every epoch refreshes
     epoch: Int[Array, ""]  # epochs made
     key: UInt32[Array, 2]  # of the whole run
     output: Reservoir | None  # zₜ of the run, when the random output is wanted; see `restarted`
@@ -39,20 +40,25 @@ def start_core(
     key: UInt32[Array, 2],
     state: Any,
     random: bool,
+    tickets: dict[str, Any] | None,
 ) -> tuple[Core, Counts]:
-    """The whole state from that of the scheme, with an estimate from a first large batch."""
-    reservoir = Reservoir(method.scheme.point(state), jnp.int32(0))
+    """The whole state from that of the scheme, with an estimate from a first large batch.
+
+    Without tickets there is none, as every epoch begins with one.
+    """
+    reservoir = Reservoir(method.scheme.point(state), NONE_YET)
     core = Core(
         state,
         None,
-        jnp.int32(0),
+        NONE_YET,
         key,
         reservoir if random else None,
         reservoir if method.scheme.restarts()[0] == "random" else None,
     )
-    oracle = Oracle(
-        problem.functions(geometry), refresh_batches(problem, method, keys_of(core.key, core.epoch))
-    )
+    if tickets is None:
+        return core, Counts()
+    batches, _ = batches_of(problem, method, Given(tickets, {}))
+    oracle = Oracle(problem.functions(geometry), batches)
     estimate = method.estimator.refresh(oracle, method.scheme.query(core.scheme))
     return core._replace(estimator=estimate), oracle.counts
 

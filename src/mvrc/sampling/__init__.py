@@ -2,6 +2,7 @@
 
 from mvrc.sampling.arrays import SAMPLING as SAMPLING
 from mvrc.sampling.arrays import ArraySource as ArraySource
+from mvrc.sampling.draws import Words as Words
 from mvrc.sampling.files import File as File
 from mvrc.sampling.files import Host as Host
 from mvrc.sampling.inside import Groups as Groups

@@ -8,11 +8,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from mvrc.sampling.draws import indices, stride_of
+from mvrc.sampling.draws import Words, stride_of
 from mvrc.sampling.packed import packed
 from mvrc.sampling.rows import SAMPLING as SAMPLING
-from mvrc.sampling.rows import Gathered, Rows, Spread, small_batches
-from mvrc.sampling.source import Batch, Draws, Source
+from mvrc.sampling.rows import Gathered, Rows, Spread, row_tickets, small_batch
+from mvrc.sampling.source import Batch, Source
 
 _PIECE = 1024  # samples of a piece of a part whose size is traced
 
@@ -51,12 +51,13 @@ class ArraySource(Source):
             return self.everything()
         return self.spread(most)
 
-    def refresh(self, key: Any, size: int | None) -> Batch:
-        if size is None or size == self.count:
-            return self.everything()
-        return Gathered(self.data, indices(key, size, self.count), size)
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        return None if size is None else words.indices(1, size, self.count)[0]
 
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
+        return self.everything() if size is None else Gathered(self.data, ticket, size)
+
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
         if self.count <= size:
             return self.everything()
         first = (i % -(-self.count // size)) * size
@@ -77,7 +78,12 @@ class ArraySource(Source):
         each = jax.tree_util.tree_map
         return ArraySource(each(lambda a: jax.device_put(a[chosen]), self.data), self.sampling)
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
         if size == self.count:
-            return np.arange(steps), lambda t: self.everything()
-        return small_batches(self.data, self.sampling, self.count, key, steps, size)
+            return np.zeros(steps, np.int32)
+        return row_tickets(words, self.sampling, self.count, steps, size)
+
+    def small(self, ticket: Any, size: int) -> Batch:
+        if size == self.count:
+            return self.everything()
+        return small_batch(self.data, self.sampling, self.count, ticket, size)

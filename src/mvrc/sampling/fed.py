@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mvrc.sampling.draws import indices, spread, stride_of
-from mvrc.sampling.rows import Rows
+from mvrc.sampling.draws import Words, indices, spread, stride_of
+from mvrc.sampling.rows import SAMPLING, Rows, row_tickets
 from mvrc.sampling.source import Batch, Draws, Samples, Source
 from mvrc.support import feeding
 
@@ -78,13 +78,15 @@ class FedSource(Source):
     def part(self, most: int | None) -> Batch:
         return self.everything() if most is None or most >= self.count else self.spread(most)
 
-    def refresh(self, key: Any, size: int | None) -> Batch:
-        if size is None or size == self.count:
-            return self.everything()
-        chosen = indices(key, size, self.count)
-        return Picked(self.feed, lambda i: chosen[i], size)
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        return None if size is None else words.indices(1, size, self.count)[0]
 
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
+        if size is None:
+            return self.everything()
+        return Picked(self.feed, lambda i: ticket[i], size)
+
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
         if self.count <= size:
             return self.everything()
         return self._spread(size, 0, (i % -(-self.count // size)) * size)
@@ -100,17 +102,25 @@ class FedSource(Source):
 
         return Picked(self.feed, chosen, size, None if isinstance(size, int) else self.feed.chunk)
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
-        return self._opened(steps, size, self._chosen(key, steps, size), self.feed.pick)
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        if size == self.count:
+            return np.zeros(steps, np.int32)
+        return row_tickets(words, SAMPLING[0], self.count, steps, size)
+
+    def small(self, ticket: Any, size: int) -> Batch:
+        raise AssertionError("all small batches of an epoch are picked together")
 
     def epoch(
-        self, refresh: Mapping[str, Any], small: Mapping[str, Any], steps: int
+        self, refresh: Mapping[str, Any], small: Mapping[str, Any]
     ) -> tuple[dict[str, Batch], Callable[[Any], dict[str, Draws]]]:
         passes = {role: self.refresh(*given) for role, given in refresh.items()}
-        chosen = {role: self._chosen(key, steps, size) for role, (key, size) in small.items()}
+        chosen = {role: self._chosen(*given) for role, given in small.items()}
         drawn = {role: found for role, found in chosen.items() if found is not None}
         if not drawn or not any(isinstance(batch, Fed) for batch in passes.values()):
-            return super().epoch(refresh, small, steps)
+            return passes, lambda after: {
+                role: self._opened(*given, chosen[role], self.feed.pick)
+                for role, given in small.items()
+            }
 
         def begin(*given: Any) -> Any:
             return np.int32(self.feed.begin(dict(zip(drawn, given, strict=True))))
@@ -126,22 +136,24 @@ class FedSource(Source):
 
             more = token, _waited(after)
             return {
-                role: self._opened(steps, size, chosen[role], pick(role), *more)
-                for role, (_, size) in small.items()
+                role: self._opened(*given, chosen[role], pick(role), *more)
+                for role, given in small.items()
             }
 
         return passes, draws
 
-    def _chosen(self, key: Any, steps: int, size: int) -> Any:
+    def _chosen(self, tickets: Any, size: int) -> Any:
         """Numbers of rows, steps × size; None where a batch is everything."""
-        if size == self.count or not steps:
+        if size == self.count:
             return None
-        each = jax.vmap(lambda t: indices(jax.random.fold_in(key, t), size, self.count))
-        return each(jnp.arange(steps))
+        if tickets.dtype != np.uint32:
+            return tickets
+        keys = jax.random.wrap_key_data(tickets)
+        return jax.vmap(lambda key: indices(key, size, self.count))(keys)
 
-    def _opened(self, steps: int, size: int, chosen: Any, pick: Any, *more: Any) -> Draws:
+    def _opened(self, tickets: Any, size: int, chosen: Any, pick: Any, *more: Any) -> Draws:
         if chosen is None:
-            return jnp.arange(steps), lambda t: self.everything()
+            return tickets, lambda t: self.everything()
         rows = feeding.call(pick, shapes_of(self.feed.spec, chosen.shape), chosen, *more)
         return (rows, chosen), lambda ticket: Handed(ticket[0], ticket[1], size)
 

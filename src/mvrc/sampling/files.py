@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc.sampling.arrays import ArraySource
-from mvrc.sampling.draws import block_starts, turned
+from mvrc.sampling.draws import Words, block_starts, turned
 from mvrc.sampling.fed import FedSource, Handed, shapes_of
 from mvrc.sampling.opening import reader_of
 from mvrc.sampling.readers import Made, Reader
@@ -78,28 +78,40 @@ class ReadSource(FedSource):
             f"{_bytes(self.budget)}: they are contiguous blocks of rows, in random order."
         )
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
-        if self._fits(steps * size) or size == self.count:
-            return super().draws(key, steps, size)
-        return self._blocks(key, steps, size)
+    def all_tickets(self, small: Mapping[str, tuple[Words, int]], steps: int) -> dict[str, Any]:
+        anywhere = self._anywhere(small, steps)
+        return {
+            role: super(ReadSource, self).tickets(words, steps, size)
+            if anywhere or size == self.count
+            else block_starts(words, steps, size, self.count)
+            for role, (words, size) in small.items()
+        }
 
     def epoch(
-        self, refresh: Mapping[str, Any], small: Mapping[str, Any], steps: int
+        self, refresh: Mapping[str, Any], small: Mapping[str, Any]
     ) -> tuple[dict[str, Batch], Callable[[Any], dict[str, Draws]]]:
-        drawn = [size for _, size in small.values() if size != self.count]
-        if self._fits(steps * sum(drawn)):
-            return super().epoch(refresh, small, steps)
-        passes, _ = super().epoch(refresh, {}, steps)
+        steps = max((len(tickets) for tickets, _ in small.values()), default=0)
+        if self._fit(small, steps):
+            return super().epoch(refresh, small)
+        passes, _ = super().epoch(refresh, {})
 
         def draws(after: Any) -> dict[str, Draws]:
             return {
-                role: super(ReadSource, self).draws(key, steps, size)
+                role: self._opened(tickets, size, None, None)
                 if size == self.count
-                else self._blocks(key, steps, size)
-                for role, (key, size) in small.items()
+                else self._blocks(tickets, size)
+                for role, (tickets, size) in small.items()
             }
 
         return passes, draws
+
+    def _fit(self, small: Mapping[str, tuple[Any, int]], steps: int) -> bool:
+        """Whether all small batches of an epoch fit the budget together."""
+        return self._fits(steps * sum(size for _, size in small.values() if size != self.count))
+
+    def _anywhere(self, small: Mapping[str, tuple[Any, int]], steps: int) -> bool:
+        """Whether a batch may have any rows."""
+        return self.sampling == SAMPLING[0] and self._fit(small, steps)
 
     @property
     def _reading(self) -> Reading:
@@ -109,18 +121,16 @@ class ReadSource(FedSource):
     def _fits(self, rows: int) -> bool:
         return rows * self._reading.row <= self.budget
 
-    def _chosen(self, key: Any, steps: int, size: int) -> Any:
-        if self.sampling == SAMPLING[0] or size == self.count or not steps:
-            return super()._chosen(key, steps, size)
-        starts = block_starts(key, steps, size, self.count)
-        return jax.vmap(lambda first: self._block(first, size))(starts)
+    def _chosen(self, tickets: Any, size: int) -> Any:
+        if self.sampling == SAMPLING[0] or size == self.count:
+            return super()._chosen(tickets, size)
+        return jax.vmap(lambda first: self._block(first, size))(tickets)
 
     def _block(self, first: Any, size: int) -> Any:
         return turned(first, jnp.arange(size, dtype=jnp.int32), self.count)
 
-    def _blocks(self, key: Any, steps: int, size: int) -> Draws:
+    def _blocks(self, starts: Any, size: int) -> Draws:
         """Each is read when its step begins, or a step before."""
-        starts = block_starts(key, steps, size, self.count)
         read = functools.partial(self._reading.block, size)
         shapes = shapes_of(self.feed.spec, (size,))
 

@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int
 
-from mvrc.sampling.draws import indices, stride_of
-from mvrc.sampling.rows import Gathered, Rows, Spread, small_batches
-from mvrc.sampling.source import Batch, Draws, Source
+from mvrc.sampling.draws import Words, stride_of
+from mvrc.sampling.rows import Gathered, Rows, Spread, small_batch
+from mvrc.sampling.source import Batch, Source
 
 # Data up to so many bytes lie in a buffer of this size, of which only what is written takes memory;
 # larger data are not copied, and their number of rows is part of the program.
@@ -75,12 +75,13 @@ class PackedSource(Source):
             return self.everything()
         return self.spread(jax.numpy.minimum(most, self.count))
 
-    def refresh(self, key: Any, size: int | None) -> Batch:
-        if size is None:
-            return self.everything()
-        return Gathered(self.data, indices(key, size, self.count), size)
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        raise AssertionError("ask the source that was packed")
 
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
+        return self.everything() if size is None else Gathered(self.data, ticket, size)
+
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
         pieces = (self.count + (size - 1)) // size
         first = (i % pieces) * size
         some = jax.numpy.minimum(size, self.count)
@@ -90,8 +91,11 @@ class PackedSource(Source):
     def spread(self, size: Any, shift: Any = 0) -> Batch:
         return Spread(self.data, self.count, self.rows[1], shift, size, self.length)
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
-        return small_batches(self.data, self.sampling, self.count, key, steps, size)
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        raise AssertionError("ask the source that was packed")
+
+    def small(self, ticket: Any, size: int) -> Batch:
+        return small_batch(self.data, self.sampling, self.count, ticket, size)
 
 
 def packed(data: Any, sampling: str, side: str, numbers: int) -> PackedSource | None:

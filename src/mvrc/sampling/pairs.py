@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from mvrc.sampling.arrays import ArraySource
-from mvrc.sampling.draws import in_order
+from mvrc.sampling.draws import Words, in_order
 from mvrc.sampling.inside import Inside, Pair
 from mvrc.sampling.rows import SAMPLING, Gathered
-from mvrc.sampling.source import Batch, Draws, Source
+from mvrc.sampling.source import Batch, Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,15 +108,18 @@ class PairSource(Source):
     def part(self, most: int | None) -> Paired:
         return Paired(self._numbers().part(most), self)
 
-    def refresh(self, key: Any, size: int | None) -> Paired:
-        own, inner = jax.random.split(key)
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        return words.bits(1, 2)[0]
+
+    def refresh(self, ticket: Any, size: int | None) -> Paired:
+        own, inner = jax.random.wrap_key_data(ticket)
         drawn = inner if self.inside.drawn else None
         if size is None or size >= self.count:
             return Paired(self._numbers().everything(), self, drawn)
         return Paired(self._distinct(own, size), self, drawn)
 
-    def subsample(self, key: Any, size: int, i: Any) -> Paired:
-        return Paired(self._numbers().subsample(key, size, i), self)
+    def subsample(self, bits: Any, size: int, i: Any) -> Paired:
+        return Paired(self._numbers().subsample(bits, size, i), self)
 
     def spread(self, size: Any, shift: Any = 0) -> Paired:
         return Paired(self._numbers().spread(size, shift), self)
@@ -124,16 +127,15 @@ class PairSource(Source):
     def thinned(self, rows: int) -> Source:
         raise AssertionError("outer samples are few")
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        return words.bits(steps, 2)
+
+    def small(self, ticket: Any, size: int) -> Batch:
         whole = self.inner_batch >= self.inside.most() and not self.inside.drawn
-
-        def opened(t: Any) -> Paired:
-            own, inner = jax.random.split(jax.random.fold_in(key, t))
-            every = size == self.count
-            numbers = self._numbers().everything() if every else self._distinct(own, size)
-            return Paired(numbers, self, None if whole else inner)
-
-        return jnp.arange(steps), opened
+        own, inner = jax.random.wrap_key_data(ticket)
+        every = size == self.count
+        numbers = self._numbers().everything() if every else self._distinct(own, size)
+        return Paired(numbers, self, None if whole else inner)
 
     def _distinct(self, key: Any, size: int) -> Batch:
         chosen = in_order(key, jnp.arange(size, dtype=jnp.int32), self.count)

@@ -7,32 +7,35 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
 
 from mvrc.compiler import rows
-from mvrc.sampling.draws import block_starts, indices, spread, turned
+from mvrc.sampling.draws import Words, block_starts, indices, spread, turned
 from mvrc.sampling.sizes import Amount
-from mvrc.sampling.source import Batch, Draws
+from mvrc.sampling.source import Batch
 
 SAMPLING = ("replacement", "reshuffled")
 
-# Indices of a whole epoch are drawn at once up to this many (4 MiB), step by step above it.
-_AT_ONCE = 2**20
+# Indices of a whole epoch are drawn by the host up to this many (256 MiB); above it each step has a
+# key, and draws its own.
+_AT_ONCE = 2**26
 
 
-def small_batches(data: Any, sampling: str, count: Any, key: Any, steps: int, size: int) -> Draws:
-    """The small batches of so many steps, from the first `count` rows."""
+def row_tickets(words: Words, sampling: str, count: int, steps: int, size: int) -> np.ndarray:
+    """What tells the small batches of so many steps from `count` rows."""
     if sampling == "reshuffled":
-        starts = block_starts(key, steps, size, count)
-        return starts, lambda first: Block(data, first, size, count)
+        return block_starts(words, steps, size, count)
+    return words.bits(steps) if steps * size > _AT_ONCE else words.indices(steps, size, count)
 
-    def chosen(t: Any) -> Any:
-        return indices(jax.random.fold_in(key, t), size, count)
 
-    times = jnp.arange(steps)
-    if steps * size > _AT_ONCE:
-        return times, lambda t: Gathered(data, chosen(t), size)
-    return jax.vmap(chosen)(times), lambda found: Gathered(data, found, size)
+def small_batch(data: Any, sampling: str, count: Any, ticket: Any, size: int) -> Batch:
+    """The batch of a ticket, from the first `count` rows."""
+    if sampling == "reshuffled":
+        return Block(data, ticket, size, count)
+    if ticket.dtype == np.uint32:
+        ticket = indices(jax.random.wrap_key_data(ticket), size, count)
+    return Gathered(data, ticket, size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,9 +20,9 @@ from jaxtyping import Array, Int, UInt32
 
 from mvrc.compiler import quick
 from mvrc.sampling.arrays import ArraySource
-from mvrc.sampling.draws import indices
+from mvrc.sampling.draws import Words, indices
 from mvrc.sampling.exchange import Holders, added_up, exchanged, rows_on
-from mvrc.sampling.rows import SAMPLING
+from mvrc.sampling.rows import SAMPLING, row_tickets
 from mvrc.sampling.source import Batch, Draws, Source
 from mvrc.sampling.sums import Shares, Whole, chosen, fetched, held
 from mvrc.support import cache
@@ -105,34 +105,40 @@ class ShardedSource(Source):
     def part(self, most: int | None) -> Batch:
         return self.everything() if most is None or most >= self.count else self.spread(most)
 
-    def refresh(self, key: Any, size: int | None) -> Batch:
-        if size is None or size == self.count:
-            return self.everything()
-        return chosen(self, indices(key, size, self.count))
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        return None if size is None else words.indices(1, size, self.count)[0]
 
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
+        return self.everything() if size is None else chosen(self, ticket)
+
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
         return self.everything() if self.count <= size else Shares(self, size, 0, i)
 
     def spread(self, size: Any, shift: Any = 0) -> Batch:
         return Shares(self, size, shift, 0)
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
-        return self.epoch({}, {"": (key, size)}, steps)[1](None)[""]
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        if size == self.count:
+            return np.zeros(steps, np.int32)
+        return row_tickets(words, SAMPLING[0], self.count, steps, size)
+
+    def small(self, ticket: Any, size: int) -> Batch:
+        raise AssertionError("all small batches of an epoch are exchanged together")
 
     def epoch(
-        self, refresh: Mapping[str, Any], small: Mapping[str, Any], steps: int
+        self, refresh: Mapping[str, Any], small: Mapping[str, Any]
     ) -> tuple[dict[str, Batch], Callable[[Any], dict[str, Draws]]]:
         """Small batches of all roles are exchanged at once."""
         batches = {role: self.refresh(*given) for role, given in refresh.items()}
-        drawn = {role: self._chosen(key, steps, size) for role, (key, size) in small.items()}
+        drawn = {role: self._chosen(*given) for role, given in small.items()}
 
         def draws(after: Any) -> dict[str, Draws]:
             found: dict[str, Draws] = {}
             ahead: dict[str, int] = {}
-            for role, (_, size) in small.items():
+            for role, (tickets, size) in small.items():
                 if size == self.count:
-                    found[role] = jnp.arange(steps), lambda t: self.everything()
-                elif self._is_large(size, steps):
+                    found[role] = tickets, lambda t: self.everything()
+                elif self._is_large(size, len(tickets)):
                     found[role] = drawn[role], lambda t: chosen(self, t)
                 else:
                     ahead[role] = size
@@ -141,15 +147,18 @@ class ShardedSource(Source):
                 here, places = exchanged(self.holders, self.data, jnp.concatenate(flat))
                 parts = jnp.split(places, np.cumsum([len(a) for a in flat])[:-1])
                 for (role, size), part in zip(ahead.items(), parts, strict=True):
-                    tickets = part.reshape(steps, size), drawn[role]
+                    tickets = part.reshape(-1, size), drawn[role]
                     found[role] = tickets, held(here, size)
             return found
 
         return batches, draws
 
-    def _chosen(self, key: Any, steps: int, size: int) -> Any:
-        each = jax.vmap(lambda t: indices(jax.random.fold_in(key, t), size, self.count))
-        return each(jnp.arange(steps))
+    def _chosen(self, tickets: Any, size: int) -> Any:
+        """Numbers of rows, steps × size."""
+        if tickets.dtype != np.uint32:
+            return tickets
+        keys = jax.random.wrap_key_data(tickets)
+        return jax.vmap(lambda key: indices(key, size, self.count))(keys)
 
     def _is_large(self, size: int, steps: int) -> bool:
         bytes_ = size * self.bytes_of_row()

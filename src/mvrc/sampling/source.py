@@ -17,6 +17,8 @@ import numpy as np
 from jax.extend import core
 from jaxtyping import Array, Bool, Int
 
+from mvrc.sampling.draws import Words
+
 # A sum over more samples than a piece may have is made of pieces of about a sixteenth of that.
 _PIECES = 16
 _LEAST = 1024  # samples of a piece, if it may have so many
@@ -175,7 +177,8 @@ Draws = tuple[Any, Callable[[Any], Batch]]  # tickets, one per step, and what op
 class Source(eqx.Module):
     """The samples of one side, inner or outer.
 
-    Sample i of the batch of step t depends on the key, on t and on i alone.
+    What is random is drawn by the host, as tickets: arrays that a program is given, and makes
+    batches of. Sample i of the batch of step t depends on the words, on t and on i alone.
     """
 
     drawn: ClassVar[bool] = False  # whether a mean over everything has a standard error
@@ -212,13 +215,17 @@ class Source(eqx.Module):
         """Everything, or where that is more than `most` so many of it, always the same ones."""
 
     @abc.abstractmethod
-    def refresh(self, key: Any, size: int | None) -> Batch:
-        """The batch of a refresh: everything when `size` is None, else a fresh draw."""
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        """What tells the batch of a refresh; None: everything."""
 
     @abc.abstractmethod
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
+        """That batch: everything when `size` is None, else so many samples."""
+
+    @abc.abstractmethod
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
         """About `size` samples spread over all; another number i gives others, until all were
-        seen."""
+        seen. The bits are those of a key."""
 
     @abc.abstractmethod
     def spread(self, size: Any, shift: Any = 0) -> Batch:
@@ -261,32 +268,39 @@ class Source(eqx.Module):
         return self
 
     @abc.abstractmethod
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
-        """The small batches of so many steps."""
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        """What tells the small batches of so many steps; a leading axis of steps."""
+
+    def all_tickets(self, small: Mapping[str, tuple[Words, int]], steps: int) -> dict[str, Any]:
+        """Those of all the small batches that an epoch draws here, by role."""
+        return {role: self.tickets(words, steps, size) for role, (words, size) in small.items()}
+
+    @abc.abstractmethod
+    def small(self, ticket: Any, size: int) -> Batch:
+        """The small batch that one of them tells."""
 
     def epoch(
-        self,
-        refresh: Mapping[str, tuple[Any, int | None]],
-        small: Mapping[str, tuple[Any, int]],
-        steps: int,
+        self, refresh: Mapping[str, tuple[Any, int | None]], small: Mapping[str, tuple[Any, int]]
     ) -> tuple[dict[str, Batch], Callable[[Any], dict[str, Draws]]]:
         """All batches of an epoch from this source, by role: those of its refresh, and what gives
-        the draws of its small steps.
+        those of its small steps.
 
         They are asked for together, as a source may pick small batches while the pass of the
         refresh goes by, or exchange all of them at once.
 
         Args:
-            refresh: keys and sizes of the batches of `refresh`; empty where none is made.
-            small: keys and sizes of `draws`.
-            steps: how many there are.
+            refresh: tickets and sizes of the batches of `refresh`; empty where none is made.
+            small: tickets of all steps, and sizes.
 
         Returns:
             the batches, and a function of `after`, numbers that are known once the refresh is made.
         """
-        batches = {role: self.refresh(key, size) for role, (key, size) in refresh.items()}
+        batches = {role: self.refresh(ticket, size) for role, (ticket, size) in refresh.items()}
+
+        def opener(size: int) -> Callable[[Any], Batch]:
+            return lambda ticket: self.small(ticket, size)
 
         def draws(after: Any) -> dict[str, Draws]:
-            return {role: self.draws(key, steps, size) for role, (key, size) in small.items()}
+            return {role: (tickets, opener(size)) for role, (tickets, size) in small.items()}
 
         return batches, draws

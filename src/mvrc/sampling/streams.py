@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mvrc.sampling.draws import Words
 from mvrc.sampling.sizes import Amount
-from mvrc.sampling.source import Batch, Draws, Source, key_bits
+from mvrc.sampling.source import Batch, Source, key_bits
 from mvrc.support import checks
 
 
@@ -67,12 +68,16 @@ class Stream(Source):
         size = self.evaluation_size if most is None else min(most, self.evaluation_size)
         return dataclasses.replace(self.everything(), size=size)  # type: ignore[type-var]
 
-    def refresh(self, key: Any, size: int | None) -> Batch:
-        assert size is not None, "a refresh from a stream has a size"
-        return Drawn(self.draw, key, size)
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
+        return words.bits(1)[0]
 
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
-        return Drawn(self.draw, jax.random.fold_in(key, i), size)
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
+        assert size is not None, "a refresh from a stream has a size"
+        return Drawn(self.draw, jax.random.wrap_key_data(ticket), size)
+
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
+        key = jax.random.fold_in(jax.random.wrap_key_data(bits), i)
+        return Drawn(self.draw, key, size)
 
     def spread(self, size: Any, shift: Any = 0) -> Batch:
         raise AssertionError("an endless source has no order")
@@ -80,8 +85,11 @@ class Stream(Source):
     def thinned(self, rows: int) -> Stream:
         raise AssertionError("an endless source has no part")
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
-        return jnp.arange(steps), lambda t: Drawn(self.draw, jax.random.fold_in(key, t), size)
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        return words.bits(steps)
+
+    def small(self, ticket: Any, size: int) -> Batch:
+        return Drawn(self.draw, jax.random.wrap_key_data(ticket), size)
 
     def stage(self, bits: Any, rows: int) -> Stage:
         return Stage(self.draw, np.asarray(bits), np.int32(rows))
@@ -125,13 +133,19 @@ class Stage(Source):
     def part(self, most: int | None) -> Batch:
         return self.everything() if most is None else self.spread(jnp.minimum(most, self.rows))
 
-    def refresh(self, key: Any, size: int | None) -> Batch:
+    def refresh_ticket(self, words: Words, size: int | None) -> Any:
         raise AssertionError("a stage has full passes alone")
 
-    def subsample(self, key: Any, size: int, i: Any) -> Batch:
+    def refresh(self, ticket: Any, size: int | None) -> Batch:
         raise AssertionError("a stage has full passes alone")
 
-    def draws(self, key: Any, steps: int, size: int) -> Draws:
+    def subsample(self, bits: Any, size: int, i: Any) -> Batch:
+        raise AssertionError("a stage has full passes alone")
+
+    def tickets(self, words: Words, steps: int, size: int) -> Any:
+        raise AssertionError("a stage has full passes alone")
+
+    def small(self, ticket: Any, size: int) -> Batch:
         raise AssertionError("a stage has full passes alone")
 
     def spread(self, size: Any, shift: Any = 0) -> Batch:

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from mvrc.oracle import Vector
 from mvrc.schedules import Power
 from mvrc.schemes.base import Penalty, PlainScheme
+from mvrc.support.numerics import NONE_YET
 
 
 class AveragingState(NamedTuple):
@@ -29,7 +29,7 @@ class AveragingScheme(PlainScheme):
     tau: Power
 
     def init(self, x: Vector) -> AveragingState:
-        return AveragingState(x, jnp.int32(0))
+        return AveragingState(x, NONE_YET)
 
     def query(self, state: AveragingState) -> Vector:
         return state.x

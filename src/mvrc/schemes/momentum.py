@@ -8,6 +8,7 @@ from jaxtyping import Array, Int
 from mvrc.oracle import Vector
 from mvrc.schedules import MomentumSchedule
 from mvrc.schemes.base import Penalty, Scheme, proximal_step
+from mvrc.support.numerics import NONE_YET
 
 
 class MomentumState(NamedTuple):
@@ -40,7 +41,7 @@ class MomentumScheme(Scheme):
     epsilon: float | None = None
 
     def init(self, x: Vector) -> MomentumState:
-        return MomentumState(x, x, jnp.int32(0))
+        return MomentumState(x, x, NONE_YET)
 
     def begin(self, state: MomentumState) -> MomentumState:
         return state

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 
 from mvrc.oracle import Vector
 from mvrc.schemes.base import Penalty, PlainScheme
-from mvrc.support.numerics import divide
+from mvrc.support.numerics import NONE_YET, divide
 
 FIRST, SECOND = 0.9, 0.999  # β₁, β₂
 
@@ -48,7 +48,7 @@ class OnlineAdamScheme(PlainScheme):
         x = jnp.asarray(x)
         nothing = jnp.zeros_like(x)
         squares = jnp.zeros((), x.dtype) if self.scalar else nothing
-        return OnlineAdamState(x, x, nothing, squares, jnp.int32(0))
+        return OnlineAdamState(x, x, nothing, squares, NONE_YET)
 
     def query(self, state: OnlineAdamState) -> Vector:
         return state.z

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from mvrc.oracle import Vector
 from mvrc.schedules import RESTARTS, Power
 from mvrc.schemes.base import Penalty, PlainScheme, proximal_step
 from mvrc.support import checks
+from mvrc.support.numerics import NONE_YET
 
 
 class ProximalState(NamedTuple):
@@ -41,7 +41,7 @@ class ProximalScheme(PlainScheme):
         checks.integer("restart_every", self.restart_every)
 
     def init(self, x: Vector) -> ProximalState:
-        return ProximalState(x, jnp.int32(0))
+        return ProximalState(x, NONE_YET)
 
     def query(self, state: ProximalState) -> Vector:
         return state.x

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 
 from mvrc.oracle import Vector
 from mvrc.schemes.base import Penalty, PlainScheme
-from mvrc.support.numerics import divide
+from mvrc.support.numerics import NONE_YET, divide
 
 INTERPOLATION = 0.9  # β: the query point is β of the way from z to the average
 SECOND = 0.999  # β₂
@@ -57,7 +57,7 @@ class ScheduleFreeScheme(PlainScheme):
         x = jnp.asarray(x)
         zero = jnp.zeros((), x.dtype)
         squares = zero if self.scalar else jnp.zeros_like(x)
-        return ScheduleFreeState(x, x, squares, zero, zero, jnp.int32(0))
+        return ScheduleFreeState(x, x, squares, zero, zero, NONE_YET)
 
     def query(self, state: ScheduleFreeState) -> Vector:
         return (1 - INTERPOLATION) * state.z + INTERPOLATION * state.x

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+NONE_YET: Any = np.int32(0)  # a count; JAX would compile a program to make one
+
 
 def namespace(leaf: Any, *numbers: Any) -> Any:
     """NumPy for its own arrays, where none of the numbers is JAX's; JAX's for all others."""

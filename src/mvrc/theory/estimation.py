@@ -90,7 +90,7 @@ def _bounds(
     problem: Composition, geometry: Geometry, x: Vector, radius: float, samples: int, key: Any
 ) -> _Bounds:
     keys = jax.random.split(key, 4)
-    batch = problem.inner_source.subsample(keys[0], samples, 0)
+    batch = problem.inner_source.subsample(jax.random.key_data(keys[0]), samples, 0)
     inner = batch.samples()
     oracle = Oracle(problem.functions(geometry))
     away = jax.random.normal(keys[1], (_POINTS, *x.shape), x.dtype)
@@ -130,7 +130,7 @@ def _outer_gradients(problem: Composition, oracle: Oracle, samples: int, key: An
     source = problem.outer_source
     if source is None:
         return lambda y: jax.grad(oracle.outer_value)(y, None)[None]
-    batch = source.subsample(key, samples, 0)
+    batch = source.subsample(jax.random.key_data(key), samples, 0)
     outer = batch.samples()
     each = jax.jacrev(oracle.functions.outer_values)
     return lambda y: each(y, outer)

@@ -12,6 +12,7 @@ import numpy as np
 from mvrc.compiler import quick
 from mvrc.oracle import Geometry, Oracle, Vector
 from mvrc.problem import Composition
+from mvrc.sampling import key_bits
 from mvrc.support import cache
 from mvrc.support.numerics import divide, power_iteration
 from mvrc.support.partition import Signature, Static, combine, partition, signature
@@ -104,12 +105,11 @@ def _probe(
     def probe(numbers: Any, point: Vector, unit: Vector, most: Any, i: Any, turns: Any) -> Any:
         problem = combine(numbers, static)
         oracle = Oracle(problem.functions(geometry))
-        keys = jax.random.split(jax.random.key(0), 4)
-        inner = problem.inner_source.subsample(keys[0], rows, i)
+        inner = problem.inner_source.subsample(key_bits(0), rows, i)
         outer = None
         if problem.outer_source is not None:
             outside = min(_ROWS, geometry.outer_rows())
-            outer = problem.outer_source.subsample(keys[1], outside, i)
+            outer = problem.outer_source.subsample(key_bits(1), outside, i)
 
         whole = inner.in_one_piece(geometry.inner_rows(False)) and (
             outer is None or outer.in_one_piece(geometry.outer_rows())

@@ -61,7 +61,7 @@ def first_steps(problem: Any, method: Any, seeds: int) -> tuple[Any, Any]:
         small = drawn_steps(problem, method, bits, 1, 1)
         first = {role: tickets[0] for role, tickets in small.items()}
         runs.append((drawn_refresh(problem, method, bits, 1), first))
-    return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *runs)
+    return jax.tree_util.tree_map(lambda *leaves: jnp.asarray(np.stack(leaves)), *runs)
 
 
 def refresh_batches(problem: Any, method: Any, tickets: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 import mvrc
 from mvrc.engine.batches import Given, batches_of, drawn_refresh, drawn_steps
 from mvrc.methods.method import Start
+from mvrc.oracle import Oracle
 from mvrc.sampling import key_bits
 
 L1_WEIGHT = 0.02
@@ -73,6 +74,25 @@ def small_batches(problem: Any, method: Any, ticket: Any) -> Any:
     """The batches of a small step by role."""
     one = {role: jnp.asarray(t)[None] for role, t in ticket.items()}
     return batches_of(problem, method, Given({}, one))[1](None)[1](ticket)
+
+
+def estimate_at(problem: Any, x: Any, method: Any, *others: Any) -> Any:
+    """The state of a method's estimator, refreshed at x, and moved to other points on all rows."""
+    with problem.precision(x):
+        geometry = problem.geometry(x)
+        method = method.resolve(problem, geometry, Start(problem, x))
+        functions = problem.functions(geometry)
+        tickets = drawn_refresh(problem, method, key_bits(0), 0)
+        point, *others = (np.asarray(geometry.x.flatten(at)) for at in (x, *others))
+
+        def run(tickets: Any, point: Any, others: Any) -> Any:
+            oracle = Oracle(functions, refresh_batches(problem, method, tickets))
+            state = method.estimator.refresh(oracle, point)
+            for other in others:
+                state = method.estimator.update(oracle, state, other)
+            return state
+
+        return jax.jit(run)(tickets, point, others)
 
 
 def soft(x: np.ndarray, step: float) -> np.ndarray:

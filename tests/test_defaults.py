@@ -117,12 +117,12 @@ def test_too_large_a_matrix_is_not_kept_and_said_so():
     x0 = np.random.default_rng(1).standard_normal((60, 2))
     method = mvrc.MVRC(20.0, batch_size=15, outer_batch_size=30, period=4)
     result = mvrc.minimize(problem, x0, method, epochs=1)
-    assert result.state.core.estimator.jacobian is None
+    assert estimate_at(problem, x0, method).jacobian is None
     (note,) = result.notes
     assert f"beyond the {MATRIX_PASSES} passes" in note and "jacobian='matrix'" in note
     asked = mvrc.MVRC(20.0, batch_size=15, outer_batch_size=30, period=4, jacobian="matrix")
     kept = mvrc.minimize(problem, x0, asked, epochs=1)
-    assert kept.state.core.estimator.jacobian is not None and kept.notes == ()
+    assert estimate_at(problem, x0, asked).jacobian is not None and kept.notes == ()
 
 
 def test_theory_is_the_matrix_whatever_its_size():

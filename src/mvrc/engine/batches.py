@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from mvrc.methods import Method
@@ -56,9 +57,39 @@ def drawn_steps(
     return found
 
 
-def drawn_picks(bits: Any, number: int, count: int) -> np.ndarray:
-    """For each of so many query points of an epoch two numbers, uniform on [0, 1)."""
-    return words_of(bits, number, "pick").uniform(count, 2)
+def first_steps(method: Method) -> int:
+    """Steps of an epoch that are made with its refresh."""
+    return int(method.estimator.refreshes and method.scheme.refreshes_at_query)
+
+
+def drawn(
+    problem: Composition, method: Method, bits: Any, number: int, picking: bool,
+    room: int | None = None,
+) -> Given:  # fmt: skip
+    """What is random in epoch `number` of the run with a key of these bits.
+
+    Small batches are filled up to `room` steps; a program asks for those of the method alone.
+    """
+    first = first_steps(method)
+    steps = method.steps - first
+    room = max(1, steps if room is None else room)
+    picks = None
+    if picking:  # for each query point two numbers, uniform on [0, 1)
+        words = words_of(bits, number, "pick")
+        picks = _filled(words.uniform(method.steps, 2), room + first)
+    return Given(
+        drawn_refresh(problem, method, bits, number) if method.estimator.refreshes else {},
+        _filled(drawn_steps(problem, method, bits, number, steps), room),
+        picks,
+    )
+
+
+def _filled(tickets: Any, room: int) -> Any:
+    def filled(a: Any) -> Any:
+        more = room - len(a)
+        return np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)]) if more else a
+
+    return jax.tree_util.tree_map(filled, tickets)
 
 
 def batches_of(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
 from mvrc.compiler import fused_loop, quick
-from mvrc.engine.batches import Given, drawn_picks, drawn_refresh, drawn_steps
+from mvrc.engine.batches import Given, drawn, drawn_refresh, first_steps
 from mvrc.engine.epoch import run_epoch
 from mvrc.engine.state import Core, start_core
 from mvrc.methods import Method
@@ -110,23 +110,14 @@ def compile_epoch(
     whole, problem = problem, packed(problem, geometry, method)
     anyhow = dataclasses.replace(method, period=None, notes=())
     dynamic, static = partition((problem, anyhow), geometry.x.dtype)
-    first = method.estimator.refreshes and method.scheme.refreshes_at_query
-    steps = method.steps - first
+    steps = method.steps - first_steps(method)
     picking = core.output is not None or core.restart is not None
-
     sources = whole.inner_source, whole.outer_source
     room = steps if any(s is not None and not s.traceable for s in sources) else _room(steps)
 
-    def one(bits: Any, number: int) -> Given:
-        picks = _filled(drawn_picks(bits, number, method.steps), room + first) if picking else None
-        return Given(
-            drawn_refresh(whole, method, bits, number) if method.estimator.refreshes else {},
-            _filled(drawn_steps(whole, method, bits, number, steps), room),
-            picks,
-        )
-
     def draw(bits: Any, number: int) -> Given:
-        return _stacked([one(own, number) for own in bits.reshape(-1, 2)], axis)
+        each = [drawn(whole, method, own, number, picking, room) for own in bits.reshape(-1, 2)]
+        return _stacked(each, axis)
 
     donate = method.estimator.keeps_table and not keep
     estimate, rest = core.estimator, core._replace(estimator=None)
@@ -142,16 +133,6 @@ def _room(steps: int) -> int:
     """A number of steps, at least as many, whose program others share."""
     least = 2 ** max(0, steps.bit_length() - (_ROOM.bit_length() - 1))
     return -(-steps // least) * least
-
-
-def _filled(tickets: Any, room: int) -> Any:
-    """Tickets for so many steps, but at least one; those beyond are not asked for."""
-
-    def filled(a: Any) -> Any:
-        more = max(1, room) - len(a)
-        return np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)]) if more else a
-
-    return jax.tree_util.tree_map(filled, tickets)
 
 
 def _stacked(trees: list[Any], axis: int | None) -> Any:

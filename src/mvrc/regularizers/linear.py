@@ -134,8 +134,8 @@ class Within(Regularizer):
             h = self._parts(np, x, x.ravel())[0]
             return h.prox(x.ravel(), steps.ravel() if steps.ndim else steps).reshape(x.shape)
         vector, unravel = _flat(x)
-        steps = jax.tree.leaves(step)
-        s = jnp.asarray(steps[0] if len(steps) == 1 else ravel_pytree(step)[0], vector.dtype)
+        leaves = jax.tree.leaves(step)
+        s = jnp.asarray(leaves[0] if len(leaves) == 1 else ravel_pytree(step)[0], vector.dtype)
         s = s.ravel() if s.ndim else s
         h, rows, below, above = self._parts(jnp, x, vector)
         if not len(rows):

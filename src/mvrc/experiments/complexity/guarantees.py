@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import mvrc
+from mvrc.engine.batches import drawn, first_steps
 from mvrc.engine.epoch import run_epoch
 from mvrc.experiments import schema
 from mvrc.experiments.complexity.drive import count
@@ -17,6 +18,7 @@ from mvrc.experiments.complexity.family import Knobs, Known, known
 from mvrc.experiments.complexity.fit import jackknife
 from mvrc.experiments.schema import CLOSED, Count, Positive, Truth, Word
 from mvrc.run.setup import Setup
+from mvrc.sampling import key_bits
 from mvrc.support import checks
 
 AT_ONCE = 500  # epochs of one call
@@ -128,24 +130,33 @@ def _over_the_path(
         spent = count(state.counts, two_level) + epochs * count(info.counts, two_level)
         resolved = solver.method  # type: ignore[attr-defined]
 
-        def one(core: Any, sums: Any) -> Any:
-            core = run_epoch(setup.problem, setup.geometry, resolved, core)[0]
+        steps = resolved.steps - first_steps(resolved)
+        picking = core.output is not None or core.restart is not None
+
+        def one(core: Any, sums: Any, given: Any) -> Any:
+            core = run_epoch(setup.problem, setup.geometry, resolved, core, given, steps).core
             z = resolved.scheme.query(core.scheme)
             norm = at.mapping(z, step)
             found = jnp.stack([norm, norm**2, at.value(z) - at.best])
             return core, sums + jnp.where(core.epoch > after, found, 0)
 
-        def chunk(carry: Any, length: int) -> Any:
-            advance = lambda carry, _: (jax.vmap(one)(*carry), None)  # noqa: E731
-            return jax.lax.scan(advance, carry, None, length)[0]
+        @jax.jit
+        def chunk(carry: Any, given: Any) -> Any:
+            advance = lambda carry, own: (jax.vmap(one)(carry[0], carry[1], own), None)  # noqa: E731
+            return jax.lax.scan(advance, carry, given)[0]
+
+        def random(numbers: range) -> Any:
+            """What is random in these epochs, with axes of epochs and of seeds."""
+            every = [[drawn(setup.problem, resolved, key_bits(seed), number, picking)
+                      for seed in seeds] for number in numbers]  # fmt: skip
+            stack = lambda *leaves: np.stack(leaves)  # noqa: E731
+            each = jax.tree_util.tree_map
+            return each(stack, *(each(stack, *own) for own in every))
 
         # Epochs are a few short steps: many in one program.
-        compiled = jax.jit(chunk, static_argnums=1)
         carry = core, jnp.zeros((len(seeds), 3))
-        for _ in range(epochs // AT_ONCE):
-            carry = compiled(carry, AT_ONCE)
-        if epochs % AT_ONCE:
-            carry = compiled(carry, epochs % AT_ONCE)
+        for first in range(0, epochs, AT_ONCE):
+            carry = chunk(carry, random(range(first + 1, min(first + AT_ONCE, epochs) + 1)))
         means = np.asarray(jax.device_get(carry[1])) / (epochs - after)
     if not np.all(np.isfinite(means)):
         raise FloatingPointError("a run of a theorem diverged")

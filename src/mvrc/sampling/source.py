@@ -2,6 +2,8 @@
 
 A new kind of data is a new file beside this one. Nobody outside of this room asks what kind it is,
 only what a source says of itself: how many samples there are, and that it is endless.
+
+Longer than other files: the contract, which is read as a whole.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ are kept on disk, and tests that share programs run in one worker.
 """
 
 import ast
+import collections
 import gc
 import os
 from pathlib import Path
@@ -42,6 +43,15 @@ gc.freeze()
 gc.set_threshold(100_000, 20, 50)
 
 
+def places(item, number):
+    """The place on each side of the product of which this is the call with that number."""
+    sides = list(item.iter_markers("parametrize"))
+    for mark in reversed(sides[1:]):  # the last one moves first
+        number, place = divmod(number, len(mark.args[1]))
+        yield place
+    yield number
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """One group a file, or a method where the tests go through the methods.
@@ -49,10 +59,13 @@ def pytest_collection_modifyitems(items):
     Of a product marked `one_in(k)` each value of one side meets every k-th of the other; the rest
     is slow.
     """
+    calls = collections.Counter()
     for item in items:
+        calls[item.parent, item.originalname] += 1
+        number = calls[item.parent, item.originalname] - 1
         values = item.callspec.params if hasattr(item, "callspec") else {}
         share = item.get_closest_marker("one_in")
-        if share is not None and sum(item.callspec.indices.values()) % share.args[0]:
+        if share is not None and sum(places(item, number)) % share.args[0]:
             item.add_marker(pytest.mark.slow)
         name = getattr(values.get("case"), "name", None) or values.get("name", "")
         item.add_marker(pytest.mark.xdist_group(f"{item.module.__name__} {name}"))

@@ -188,7 +188,7 @@ def test_the_paper_run_ends_where_the_default_does():
 
 
 def test_the_paper_form_is_in_the_units_of_the_user():
-    X, y = simulated_housing(500)
+    X, y = simulated_housing()
     one = SparseAdditiveRegressor("paper").fit(X, y)
     other = SparseAdditiveRegressor("paper").fit(1000 * X, y / 7)
     np.testing.assert_allclose(other.coef_, one.coef_ / 7000, rtol=1e-6)

@@ -17,8 +17,8 @@ MIX = RNG.standard_normal((3, D)).astype("f") / 10
 
 
 def inner(x, row):
-    """p = 2: a residual and its square, of a small network."""
-    out = jnp.tanh(row @ (MIX * x)) @ jnp.ones(D) / 20 - jnp.sin(row[0])
+    """p = 2: a residual and its square, of a network whose inputs are mixed once for all rows."""
+    out = jnp.sum(jnp.tanh((MIX @ x) * row)) - jnp.sin(row[0])
     return jnp.stack([out, out**2])
 
 
@@ -83,7 +83,7 @@ def test_it_hands_over_to_secants_which_say_when_it_has_converged():
     lift = RNG.standard_normal((7, D)).astype("f")
 
     def square(x, row):
-        return (((row[:7] @ lift) @ x / 20 - row[7]) ** 2)[None]
+        return ((row[:7] @ (lift @ x) / 20 - row[7]) ** 2)[None]
 
     problem = mvrc.Composition(square, lambda y: jnp.sqrt(1 + y[0]), rows)
     result = mvrc.minimize(problem, np.zeros(D, "f"), epochs=400)

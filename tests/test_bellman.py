@@ -313,8 +313,8 @@ def test_the_error_falls_like_one_over_the_root_of_the_samples():
 
 
 def test_the_error_of_a_stream_falls_like_one_over_the_root_of_its_samples():
-    """The same for E¹ and refreshes of 2⁶ to 2¹² simulated steps, 32 runs each: the slope has a
-    standard deviation of 0.018 about −0.499 over seeds, and three of them are allowed."""
+    """The same for E¹ and refreshes of 2⁶ to 2¹² simulated steps, 16 runs each: the slope has a
+    standard deviation of 0.025 about −0.499 over seeds, and three of them are allowed."""
     transition, rewards, _ = random_chain(5, 2)
     exact = exact_values(transition, rewards, 0.5)
     problem = bellman_stream(table_simulator(transition, rewards), np.eye(5), 0.5)
@@ -322,22 +322,22 @@ def test_the_error_of_a_stream_falls_like_one_over_the_root_of_its_samples():
     for size in sizes:
         method = mvrc.MVRC(batch_size=8, period=8, refresh_size=int(size))
         runs = mvrc.minimize_many(
-            problem, np.zeros(5), method, epochs=20, seeds=32, record_every=20
+            problem, np.zeros(5), method, epochs=20, seeds=16, record_every=20
         )
         errors.append(np.sqrt(np.mean([relative(run.x, exact) ** 2 for run in runs])))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert slope == pytest.approx(-0.5, abs=0.054)
+    assert slope == pytest.approx(-0.5, abs=0.076)
 
 
 def test_a_stream_is_solved():
-    """A refresh of 20,000 steps knows the targets to 0.002 and the values to about ten times that,
-    0.4 % of them; 1 % is allowed."""
+    """A refresh of 5,000 steps knows the targets to 0.004 and the values to about ten times that,
+    0.8 % of them; 2 % is allowed."""
     transition, rewards, features = random_chain(20, 3)
     exact = least_squares(transition, rewards, features, GAMMA)
     problem = bellman_stream(table_simulator(transition, rewards), features, GAMMA)
-    method = mvrc.MVRC(batch_size=30, period=30, refresh_size=20_000)
+    method = mvrc.MVRC(batch_size=30, period=30, refresh_size=5_000)
     result = mvrc.minimize(problem, np.zeros(3), method, epochs=30)
-    assert relative(features @ result.x, features @ exact) < 0.01
+    assert relative(features @ result.x, features @ exact) < 0.02
 
 
 def test_pipelines_and_searches():
@@ -448,10 +448,10 @@ def average_return(env, policy, episodes):
 @pytest.mark.parametrize(
     ("name", "gamma", "least", "episodes"),
     [
-        ("Taxi", 0.8, 7.0, 100),
-        pytest.param("Taxi", 0.95, 7.0, 100, marks=pytest.mark.slow),  # as documented
         ("FrozenLake", 0.99, 0.6, 100),
+        ("Taxi", 0.8, 7.0, 100),
         ("CliffWalking", 0.9, -13.0, 2),
+        ("Taxi", 0.95, 7.0, 100),  # as documented
     ],
 )
 @pytest.mark.one_in(2)

@@ -77,16 +77,16 @@ def test_two_levels_at_defaults(name):
     assert np.linalg.norm(result.x) < 2
 
 
-@pytest.mark.parametrize("name", ["mvrc", "nested-spider"])
-def test_two_level_spider_solves_the_papers_model_at_defaults(name):
+def test_two_level_spider_solves_the_papers_model_at_defaults():
     """θ ≡ 1 at the default step runs away here; normalised, ten epochs at least halve the gap."""
     real = (FOLDER / "usa_housing.csv").exists()
     data = datasets.housing(FOLDER) if real else datasets.simulate_housing()
     problem, x0 = sparse_additive(data.X, data.y), np.full(100, 0.01)
     best = mvrc.minimize(problem, x0, "vrsc-pg", epochs=20, record_every=20).objective
-    result = mvrc.minimize(problem, x0, name, epochs=10, record_every=10)
-    first = result.history["objective"][0]
-    assert result.objective - best < 0.5 * (first - best)
+    for name in ("mvrc", "nested-spider"):
+        result = mvrc.minimize(problem, x0, name, epochs=10, record_every=10)
+        first = result.history["objective"][0]
+        assert result.objective - best < 0.5 * (first - best)
 
 
 @pytest.mark.parametrize("jacobian", ["matrix", "free"])
@@ -112,9 +112,9 @@ def test_auto_is_the_matrix(name):
 
 def test_too_large_a_matrix_is_not_kept_and_said_so():
     """The embedding: the passes of a dense p × d Jacobian, nine times the cost of the free form."""
-    points = np.random.default_rng(0).standard_normal((60, 4))
+    points = np.random.default_rng(0).standard_normal((40, 4))
     problem = neighbor_embedding(points, perplexity=5)
-    x0 = np.random.default_rng(1).standard_normal((60, 2))
+    x0 = np.random.default_rng(1).standard_normal((40, 2))
     method = mvrc.MVRC(20.0, batch_size=15, outer_batch_size=30, period=4)
     result = mvrc.minimize(problem, x0, method, epochs=1)
     assert estimate_at(problem, x0, method).jacobian is None

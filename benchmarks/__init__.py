@@ -16,6 +16,7 @@ And to docs/auto.md: nist.py, certified regressions; networks.py, networks.
 coupled.py: errors that stay, samples to a goal and the table of coupled problems, for
 docs/coupled.md.
 libauc.py: average precision beside LibAUC, for the same page.
+trackers.py: a tracker's update beside the gradient of its batch, for docs/networks.md.
 streams.py: `Auto` on streams against the least gap possible, for docs/auto.md.
 Pictures: picture.py, the README's; small_batches.py, that of docs/networks.md.
 

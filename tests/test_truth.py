@@ -303,6 +303,8 @@ FOUND = {
     388974385: "squares that underflow in the trust region",
     388974597: "columns that say the same, x far along them",
     388974248: "likewise, and one side of the test for it near 0",
+    1154759937: "x + s in the place of the model's minimum, off a bound by the rounding of a far x",
+    1154759706: "a numeric prox of r(Ax) in float32, short of its minimum",
     2023101474: "no curvature at x0, in whose metric every step was short, as at a kink",
 }
 

@@ -352,4 +352,4 @@ class Run:
         if self.together.first:
             answer = self.callback(info)
             stop = answer is not None and bool(np.any(answer))
-        return Status.CALLBACK if self.together.told(stop)[0] else None
+        return Status.CALLBACK if self.together.told(float(stop))[0] else None

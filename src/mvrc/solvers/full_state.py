@@ -61,6 +61,7 @@ class Assessment(NamedTuple):
     step: np.ndarray
     minimum: bool  # it has one
     sure: bool  # and that is beyond rounding
+    point: np.ndarray | None = None  # with r: x + step rounds off bounds and zeros, this does not
 
 
 def explained(code: int, state: FullPassState, rounding: float) -> End:

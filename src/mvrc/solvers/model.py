@@ -15,7 +15,7 @@ STEPS = 500  # most prox of one model problem
 EXACT, ROUGH = 1e-10, 1e-3  # tolerances of model problems: undamped (float32: its root), damped
 ROUGH_STEPS = 20  # most prox of a damped one
 ROUNDING = 8.0  # roundings of u: a prox residual of so many is as good as none
-NEWTON = 10  # semismooth Newton steps, and steps of FISTA, in turns
+NEWTON = 10  # semismooth Newton steps; steps of FISTA before the first of them, each time doubled
 
 
 class Spectrum(NamedTuple):
@@ -145,6 +145,9 @@ def minimise(
     def size(v: np.ndarray) -> float:
         return float(np.linalg.norm(D * v))
 
+    def rounding(v: np.ndarray) -> float:
+        return ROUNDING * np.finfo(float).eps * size(v)
+
     first_step = forward(x)
     first = size(first_step - x)
     best, best_size, u = first_step, np.inf, first_step
@@ -154,9 +157,9 @@ def minimise(
             u = moved
     if first == 0:
         return Minimum(x, True)
-    ahead, momentum, made = u, 1.0, 0
-    while made < most and best_size > tolerance * first:
-        for _ in range(NEWTON):
+    ahead, momentum, made, row = u, 1.0, 0, NEWTON
+    while made < most and best_size > max(tolerance * first, rounding(best)):
+        for _ in range(row):
             new = forward(ahead)
             made += 1
             uphill = float((D * (ahead - new)) @ (D * (new - u)))
@@ -165,7 +168,7 @@ def minimise(
         if matrix is not None:
             u, more = semismooth(matrix, g, x, penalty, D, t, u)
             made += more
-            ahead, momentum = u, 1.0
+            ahead, momentum, row = u, 1.0, 2 * row  # too few find no active pieces
         image = forward(u)  # feasible, with exact zeros
         now = size(image - u)
         if now >= 0.99 * best_size and matrix is not None:
@@ -174,8 +177,7 @@ def minimise(
             best, best_size = image, now
         if matrix is not None:
             ahead = u = image
-    rounding = ROUNDING * np.finfo(float).eps * size(best)
-    return Minimum(best, best_size <= max(max(tolerance, 1e-12) * first, rounding))
+    return Minimum(best, best_size <= max(max(tolerance, 1e-12) * first, rounding(best)))
 
 
 def semismooth(

@@ -220,7 +220,7 @@ class NewtonSolver(FullPassSolver):
         # A minimum of the model is no higher than x itself.
         lower = decrease >= -NOISE * eps * state.scale
         minimum = bool(found.solved and lower and lowest >= -floor)
-        return Assessment(max(decrease, 0.0), s, minimum, bool(lowest > floor))
+        return Assessment(max(decrease, 0.0), s, minimum, bool(lowest > floor), found.u)
 
     def confirm(
         self, state: FullPassState, D: np.ndarray, found: Assessment
@@ -319,7 +319,7 @@ class NewtonSolver(FullPassSolver):
         x, matrix = state.x, state.model.matrix
         u, B, delta = within(
             matrix, self._scaled(matrix, D), state.gradient, x, self.penalty, D, state.radius,
-            self.eps, x + found.step,
+            self.eps, x + found.step if found.point is None else found.point,
         )  # fmt: skip
         s = u - x
         return self.trial_at(state, u, D, float(s @ (B @ s)), delta, delta > 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -10,7 +12,7 @@ import jax
 import numpy as np
 
 from mvrc.oracle import Layout
-from mvrc.regularizers import Regularizer, Zero
+from mvrc.regularizers import Composed, Regularizer, Zero
 from mvrc.support import cache
 from mvrc.support.partition import Static, combine, partition
 
@@ -34,6 +36,13 @@ class Penalty:
         self._labels = np.asarray(regularizer.groups(zeros))
         self.separable = len(np.unique(self._labels)) == layout.size
         self._numbers, self._static = partition(regularizer, layout.dtype)
+        # A numeric prox is some roundings away from its minimum, and r notices: in float64.
+        self._layout, self._wide = layout, isinstance(regularizer, Composed)
+        if self._wide:
+            wide = np.dtype(np.float64)
+            self._layout = dataclasses.replace(
+                layout, dtypes=(wide,) * len(layout.dtypes), dtype=wide
+            )
         self._native = self.zero or regularizer.numpy
         self._plain = isinstance(zeros, np.ndarray) and zeros.ndim == 1
         ends = np.cumsum([0, *(math.prod(shape) for shape in layout.shapes)])
@@ -53,7 +62,7 @@ class Penalty:
         self.calls += 1
         if self.zero:
             return w
-        dtype = self.layout.dtype
+        dtype = self._layout.dtype
         w, step = w.astype(dtype), step.astype(dtype)
         if self._native:
             steps = self._tree(step)
@@ -63,7 +72,8 @@ class Penalty:
                 return tree.ravel().astype(np.float64)
             leaves = [np.ravel(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
             return np.concatenate(leaves).astype(np.float64)
-        found = _prox(self._static, self.layout)(self._numbers, w, step)
+        with jax.enable_x64(True) if self._wide else contextlib.nullcontext():
+            found = _prox(self._static, self._layout)(self._numbers, w, step)
         return np.asarray(found).astype(np.float64)
 
     def _tree(self, vector: np.ndarray) -> Any:

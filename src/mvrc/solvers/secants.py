@@ -137,7 +137,7 @@ class SecantSolver(FullPassSolver):
         s = u - state.x
         decrease = -float(state.gradient @ s) - 0.5 * float(s @ apply(s))
         decrease -= self.penalty.value(u) - self.penalty.value(state.x)
-        return Assessment(max(decrease, 0.0), s, True, True)
+        return Assessment(max(decrease, 0.0), s, True, True, u)
 
     def confirm(
         self, state: FullPassState, D: np.ndarray, found: Assessment
@@ -194,7 +194,7 @@ class SecantSolver(FullPassSolver):
                 s = z / D
             u = x + s
         else:
-            u, delta = x + found.step, 0.0
+            u, delta = x + found.step if found.point is None else found.point, 0.0
             if np.linalg.norm(D * found.step) > 1.1 * radius:
 
                 def at(delta: float, start: np.ndarray) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Newton's method for streams: one step on each of a row of growing batches of fresh samples."""
+"""Newton's method for streams: one step on each of a row of growing batches of fresh samples.
+
+Longer than other files: one solver, whose stages, model and test for noise belong together.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,8 @@ class StagesState(NamedTuple):
     radius: Any
     scale: Any  # the size of the terms of Φ at x0
     sizes: Any  # samples of each block, the newest first
-    slopes: Any  # Σ m·v of the stages in it
-    points: Any  # Σ m·x of the same
+    slopes: Any  # Σ m·v of the stages in it; m·(v − Hₖx) of those with a curvature of their own
+    points: Any  # Σ m·x of the others
     decision: Any  # place in DECISIONS
     rejected: Any  # stages rejected in a row
     lost: Any  # whether Φ was −∞ or no number was found
@@ -62,13 +65,14 @@ class StagesState(NamedTuple):
 class StagesSolver(CoreSolver):
     """A stage draws m fresh samples, has v = g_Aᵀ∇f(g_A) at x from them, and goes to the minimum of
 
-        ⟨v̄, x⟩ + ½⟨x, Hx⟩ + r(x),   v̄ = Σ mₖ(vₖ − Hxₖ)/Σ mₖ
+        ⟨v̄, x⟩ + ½⟨x, Hx⟩ + r(x),   v̄ = Σ mₖ(vₖ − Hₖxₖ)/Σ mₖ
 
     over the stages of the last six blocks: for r = 0 the mean of the Newton points xₖ − H⁻¹vₖ,
     weighted by their samples, which near a minimum is as good as the minimum over all samples.
     ∇²F is measured on a part of a stage. While a step promises more than noise does, tr(H⁻¹V)/2m,
     stages stay small and only the newest counts; then each has half as many samples as all before.
-    A rise of Φ by four standard errors from one stage to the next is rejected.
+    A rise of Φ by four standard errors from one stage to the next is rejected, and where x is the
+    minimum of a few samples, by more than what these miss of it.
 
     Args:
         problem, geometry: with a stream inside, outside or both.
@@ -135,6 +139,8 @@ class StagesSolver(CoreSolver):
         finite = np.isfinite(objective) and bool(np.all(np.isfinite(found.gradient)))
         error, slopes = self._noise(state, passes, found) if finite else (np.inf, None)
         noise = RISE * np.hypot(error, state.error) + 4 * self.eps * found.scale
+        if not state.far:  # x is the minimum of so many samples, and so much above that of all
+            noise += MORE * state.excess / state.sizes.sum()
         first = not np.isfinite(state.objective)
         if finite and (first or objective <= state.objective + noise):
             state = self._accepted(state, passes, found, objective, error, noise, slopes)
@@ -168,23 +174,27 @@ class StagesSolver(CoreSolver):
             base=state.x, objective=objective, error=error, radius=radius, decision=decision,
             scale=state.scale or found.scale,
         )  # fmt: skip
-        state = self._measured(state, passes, found)
-        state = self._proposed(_with_slope(state._replace(rejected=0), found.gradient), slopes)
+        state, own = self._measured(state, passes, found)
+        state = _with_slope(state._replace(rejected=0), found.gradient, own)
+        state = self._proposed(state, slopes)
         size = state.size
         if not state.far:
             size = min(max(size, state.drawn // GROWTH), FASTEST * size)
         return state._replace(size=size)
 
-    def _measured(self, state: StagesState, passes: Passes, found: Evaluation) -> StagesState:
-        """∇²F at x, joined with earlier measurements unless x has come far since."""
+    def _measured(
+        self, state: StagesState, passes: Passes, found: Evaluation
+    ) -> tuple[StagesState, np.ndarray | None]:
+        """∇²F at x, joined with earlier measurements unless x has come far since; and by itself,
+        where it is that of the whole stage."""
         enough = state.rows >= ENOUGH * len(state.x)
         if not state.far and enough and state.drawn < NEARER * state.measured:
-            return state
+            return state, None
         rows = max(1, min(state.size, self.most_rows))
         (matrix, diagonal), counts = passes.curvature_of(state.x, found.inner, found.outer, rows, 0)
         self._add(counts)
         if not np.all(np.isfinite(matrix)):
-            return state
+            return state, None
         kept = 0 if state.far else state.rows // 2 if enough else state.rows
         squares = np.maximum(state.squares, diagonal)
         if not np.any(state.squares):
@@ -193,7 +203,7 @@ class StagesSolver(CoreSolver):
         return state._replace(
             matrix=(kept * state.matrix + rows * matrix) / (kept + rows), rows=kept + rows,
             squares=squares, measured=state.drawn,
-        )  # fmt: skip
+        ), matrix if rows == state.size and not enough else None  # fmt: skip
 
     def _proposed(self, state: StagesState, slopes: Any) -> StagesState:
         """The minimum of the model around the last accepted point, unless it is more than noise
@@ -279,9 +289,13 @@ def staged(problem: Composition, seed: int, stage: int, rows: int) -> Compositio
     )  # fmt: skip
 
 
-def _with_slope(state: StagesState, slope: np.ndarray) -> StagesState:
-    """With the slope at x among the blocks; of far steps only this one."""
-    sizes, slopes, points = state.sizes, state.slopes, state.points
+def _with_slope(state: StagesState, slope: np.ndarray, own: np.ndarray | None) -> StagesState:
+    """With the slope at x among the blocks; of far steps only this one.
+
+    With the stage's `own` curvature its model is that of its samples, whatever H is: with few
+    samples for each unknown H is far from ∇²F.
+    """
+    sizes, slopes, points, x = state.sizes, state.slopes, state.points, state.x
     if state.far:
         sizes, slopes, points = (np.zeros_like(a) for a in (sizes, slopes, points))
     elif sizes[0] >= sizes[1:].sum():  # the newest is as large as all before it: a new one
@@ -291,8 +305,8 @@ def _with_slope(state: StagesState, slope: np.ndarray) -> StagesState:
     newest = np.eye(1, BLOCKS)[0]
     return state._replace(
         sizes=sizes + newest * state.size,
-        slopes=slopes + np.outer(newest, state.size * slope),
-        points=points + np.outer(newest, state.size * state.x),
+        slopes=slopes + np.outer(newest, state.size * (slope if own is None else slope - own @ x)),
+        points=points + np.outer(newest, state.size * (x if own is None else 0 * x)),
     )
 
 

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,17 @@ import mvrc
 from cases import ONE, TWO
 from mvrc.run import checkpoint
 
+COUPLED = SimpleNamespace(
+    problem=mvrc.Coupled(
+        lambda x, k, s: jnp.stack([k * x[0] - s[0], (x[1] - s[1]) ** 2]),
+        lambda y, k: jnp.sqrt(1 + y[0] ** 2) + jnp.log(1 + y[1]),
+        np.random.default_rng(5).standard_normal((40, 2)),
+        np.linspace(-1, 1, 30),
+        mvrc.L2(0.01),
+        inner_batch=4,
+    ),
+    x0=np.array([0.5, -1.0]),
+)
 SETTINGS = {
     "one level": (ONE, mvrc.MVRC(0.05, batch_size=6, period=7), {}),
     "restart, random output": (
@@ -31,7 +43,9 @@ SETTINGS = {
         mvrc.MVRC(0.05, batch_size=6, outer_batch_size=3, period=7, epsilon=0.2, jacobian="free"),
         {"output": "best"},
     ),
+    "coupled": (COUPLED, mvrc.SOX(0.01, batch_size=3, period=4, start="first"), {}),
 }
+KILLED = pytest.mark.parametrize("name", ["one level", "coupled"])
 
 
 def same(a, b):
@@ -92,8 +106,9 @@ def test_a_file_of_another_version_is_refused(tmp_path):
         mvrc.minimize(case.problem, case.x0, method, epochs=4, checkpoint=tmp_path)
 
 
-def test_many_seeds_resume(tmp_path):
-    case, method, _ = SETTINGS["one level"]
+@KILLED
+def test_many_seeds_resume(name, tmp_path):
+    case, method, _ = SETTINGS[name]
     straight = mvrc.minimize_many(case.problem, case.x0, method, seeds=2, epochs=6)
     mvrc.minimize_many(case.problem, case.x0, method, seeds=2, epochs=3, checkpoint=tmp_path)
     resumed = mvrc.minimize_many(
@@ -110,16 +125,16 @@ SCRIPT = """
     from test_checkpoint import SETTINGS
     import mvrc, signal, time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-    case, method, _ = SETTINGS["one level"]
+    case, method, _ = SETTINGS[{name!r}]
     mvrc.minimize(case.problem, case.x0, method, epochs=100_000, checkpoint={folder!r}, {options}
                   callback=lambda info: print(info.epoch, flush=True) or time.sleep(0.02))
 """
 
 
-def start(folder: Path, options: str = "") -> subprocess.Popen:
+def start(folder: Path, options: str = "", name: str = "one level") -> subprocess.Popen:
     """A run in another process, past its fifth epoch."""
     code = textwrap.dedent(SCRIPT).format(
-        tests=str(Path(__file__).parent), folder=str(folder), options=options
+        tests=str(Path(__file__).parent), folder=str(folder), options=options, name=name
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -129,11 +144,12 @@ def start(folder: Path, options: str = "") -> subprocess.Popen:
     raise AssertionError("the run ended before its fifth epoch")
 
 
-def test_killed_run_goes_on_bit_for_bit(tmp_path):
-    process = start(tmp_path, "checkpoint_every=1,")
+@KILLED
+def test_killed_run_goes_on_bit_for_bit(name, tmp_path):
+    process = start(tmp_path, "checkpoint_every=1,", name)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    case, method, _ = SETTINGS["one level"]
+    case, method, _ = SETTINGS[name]
     saved = int(np.load(tmp_path / "state.npz")["rows"]["epoch"][-1])
     assert saved >= 4
     options = {"epochs": saved + 5, "callback": lambda info: None}  # as there: rows at once

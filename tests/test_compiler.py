@@ -235,3 +235,25 @@ def test_numbers_are_the_same_without_a_trick(trick, monkeypatch):
     two = mvrc.minimize(problem, np.full(6, 0.3), METHOD, epochs=3)
     np.testing.assert_allclose(one.x, two.x, rtol=1e-10, atol=1e-12)
     assert one.counts == two.counts
+
+
+@pytest.mark.parametrize("method", [mvrc.SOX, mvrc.MSVR])
+@pytest.mark.parametrize("wide", [False, True])
+def test_tables_of_coupled_problems_are_written_inside_of_the_loop(
+    method, wide, marked, monkeypatch
+):
+    """With rows that are not too wide; a table that is larger than what a loop may copy."""
+    if wide:
+        monkeypatch.setattr("mvrc.compiler.rows._NARROW", 1)
+    outside = np.linspace(0.5, 1.5, 40_000)
+    problem = mvrc.Coupled(
+        lambda x, k, s: jnp.stack([x[0] * s[0] - k, (x[1] - s[1]) ** 2]),
+        lambda y, k: jnp.exp(y[0]) + y[1], DATA, outside, inner_batch=5,
+    )  # fmt: skip
+    chosen = method(1e-3, batch_size=7, period=40)
+    one = mvrc.minimize(problem, np.zeros(2), chosen, epochs=3)
+    assert bool(marked) == (not wide)
+    monkeypatch.setenv("MVRC_FUSED_LOOP", "0")
+    two = mvrc.minimize(problem, np.zeros(2), chosen, epochs=3)
+    np.testing.assert_allclose(one.x, two.x, rtol=1e-10, atol=1e-14)
+    assert one.counts == two.counts

@@ -18,7 +18,7 @@ from mvrc.estimators.plug_in import PlugInState
 from mvrc.oracle import Oracle
 from mvrc.sampling import Pair, Words
 from mvrc.sampling.pairs import Paired
-from mvrc.sampling.rows import Gathered
+from mvrc.sampling.rows import Gathered, Numbers
 
 N, n, D = 12, 60, 3
 TABLED = ("pool", "others", "groups")
@@ -438,7 +438,7 @@ def test_a_k_that_is_there_twice() -> None:
 
         @jax.jit
         def run(k: Any, x: Any) -> Any:
-            batch = Paired(Gathered(source.rows, k, 3), source, jax.random.key(2))
+            batch = Paired(Numbers(k, 3), source, jax.random.key(2))
             everything = Oracle(functions, {"values": source.everything()})
             state = sox.refresh(everything, x)
             new = sox.update(Oracle(functions, {"values": batch}), state, x)

@@ -49,6 +49,12 @@ def test_values_are_those_of_all_pairs(dtype: Any) -> None:
     assert ap.objective(x0) == pytest.approx(
         losses.average_precision_value(ROWS @ X0, LABELS, 0.8), **close
     )
+    for negatives in (1, 3, 50):
+        given = losses.average_precision(score, rows, LABELS, 0.8, negatives=negatives)
+        assert given.objective(x0) == pytest.approx(
+            losses.average_precision_value(ROWS @ X0, LABELS, 0.8, negatives), **close
+        )
+        assert given.check(x0)
     for temperature in (0.1, 1.0):
         pauc = losses.partial_auc(score, rows, LABELS, temperature)
         assert pauc.objective(x0) == pytest.approx(

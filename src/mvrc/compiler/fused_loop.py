@@ -17,6 +17,7 @@ import jaxlib
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
+from mvrc.compiler import rows
 from mvrc.support import tricks
 
 # Releases with which tests/test_compiler.py passes; the mark is private, and may mean something
@@ -85,13 +86,17 @@ def scan(
 ) -> tuple[Any, None]:
     """The same; one function if all operations of a step are known here."""
     first = jax.tree_util.tree_map(lambda a: a[0], inputs)
-    closed, shape = jax.make_jaxpr(lambda *a: step(*a)[0], return_shape=True)(carry, first)
+    with rows.one_by_one() as tables:
+        trace = jax.make_jaxpr(lambda *a: step(*a)[0], return_shape=True)
+        closed, shape = trace(carry, first)
     structure = jax.tree_util.tree_structure(shape)
     traced = _steps(closed, structure)
     length = jnp.asarray(length, jnp.int32)
     arrays = jax.tree_util.tree_leaves((closed.consts, carry, inputs))
     # XLA does without an array that has no numbers, and then without the argument: see `_used`.
     if not (_fits(closed.jaxpr) and all(a.size for a in arrays)):
+        if tables:
+            return plain_scan(step, carry, inputs, length)
         return traced(closed.consts, None, carry, inputs, length), None
     always = _truth(arrays)
     consts = [c if _is_data(c) else _hidden(c, always) for c in closed.consts]
@@ -141,9 +146,11 @@ def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
     It may not close over arrays: all that it is given has to be in sight of `_used`.
     """
 
-    def steps(*args: Any) -> Any:
+    def steps(consts: Any, always: Any, *rest: Any) -> Any:
         with set_xla_metadata(**_PLAIN):
-            return function(*args), _used(args)
+            # Before the first step, which may then write where it has read.
+            used = _used((consts, always, *rest))
+            return function(consts, always & used, *rest), used
 
     def run(*args: Any) -> Any:
         with set_xla_metadata(**_MARK):
@@ -160,6 +167,10 @@ def _hidden(a: Any, always: Any) -> Any:
     if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
         data = _hidden(jax.random.key_data(a), always)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
+    if a.size > _LARGE:  # its first number alone, in place: a table need not be copied
+        one = jax.lax.slice(a, (0,) * a.ndim, (1,) * a.ndim)
+        hidden = jnp.where(always, one, jnp.zeros_like(one))
+        return jax.lax.dynamic_update_slice(a, hidden, (0,) * a.ndim)
     return jnp.where(always, a, jnp.zeros_like(a))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -16,6 +19,23 @@ from mvrc.support import tricks
 _CACHE, _LINE, _LINES = 2**22, 64, 8
 
 _INT32 = 2**31 - 1  # the largest 32-bit integer
+
+# The fused loop cannot hold XLA's scatter. It can hold a loop over rows instead, which is as fast
+# up to about so many numbers of a row; outside of it XLA might copy the table for such a loop.
+_NARROW = 256
+_one_by_one: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("one", default=None)
+
+
+@contextlib.contextmanager
+def one_by_one() -> Iterator[list[Any]]:
+    """Rows of tables are written one after another in what is traced inside; gives their shapes."""
+    written: list[Any] = []
+    token = _one_by_one.set(written)
+    try:
+        yield written
+    finally:
+        _one_by_one.reset(token)
+
 
 # Bytes of rows in order that are copied at a time: they fit the cache, and are copied there by one
 # thread, as XLA splits larger copies, whose parts then wait for each other.
@@ -58,6 +78,24 @@ def _take(chosen: Any, data: Any) -> Any:
     return jax.tree_util.tree_map(lambda a: a.at[chosen].get(mode="promise_in_bounds"), data)
 
 
+def put(chosen: Int[Array, " size"], new: Array, table: Array) -> Array:
+    """The table with new rows at some indices, the last where an index is there again."""
+    written = _one_by_one.get()
+    if written is not None and table.size <= _NARROW * len(table):
+        written.append(table.shape)
+        return _put_one_by_one(chosen, new, table)
+    return table.at[chosen].set(new, mode="promise_in_bounds")
+
+
+def _put_one_by_one(chosen: Any, new: Array, table: Array) -> Array:
+    def one(table: Array, row: Any) -> tuple[Array, None]:
+        index, values = row
+        start = (index, *(jnp.zeros_like(index) for _ in table.shape[1:]))
+        return jax.lax.dynamic_update_slice(table, values[None], start), None
+
+    return jax.lax.scan(one, table, (chosen, new))[0]
+
+
 @jax.custom_batching.custom_vmap
 def _gathered(chosen: Int[Array, " size"], data: Any) -> Any:
     """Rows at some indices, by one thread.
@@ -67,10 +105,15 @@ def _gathered(chosen: Int[Array, " size"], data: Any) -> Any:
     """
     few = jax.tree_util.tree_map(lambda a: jnp.zeros((len(chosen), *a.shape[1:]), a.dtype), data)
     leaves = jax.tree_util.tree_leaves(data)
-    large = [a for a in leaves if a.nbytes > _CACHE and tricks.on("prefetch")]
+    large = [a for a in leaves if _is_far(a) and tricks.on("prefetch")]
     touched = sum(_touched(chosen, a) for a in large)
     always = (chosen[0] >= 0) & (touched >= 0)
     return jax.lax.cond(always, lambda: _take(chosen, data), lambda: few)
+
+
+def _is_far(a: Array) -> bool:
+    """Whether it is not in the cache, and a row is more than the line that its copy asks for."""
+    return a.nbytes > _CACHE and a.nbytes > _LINE * len(a)
 
 
 def _touched(chosen: Int[Array, " size"], a: Array) -> Any:

@@ -81,6 +81,7 @@ def _is_small(problem: Composition, geometry: Geometry, method: Method) -> bool:
     """Whether the samples of a step are so few that its loop may be fused; a full pass never is."""
     numbers = 0
     for role in method.estimator.roles(problem.two_level):
-        each = geometry.outer_sample if role == "outer" else geometry.inner_sample
+        inner = geometry.inner_sample if geometry.inner_drawn is None else geometry.inner_drawn
+        each = geometry.outer_sample if role == "outer" else inner
         numbers += size_of(method.batch, role) * each
     return 0 < numbers * geometry.x.dtype.itemsize <= fused_loop.MOST

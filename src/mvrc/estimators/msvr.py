@@ -79,7 +79,7 @@ class Msvr(Estimator):
         if self.recursive:
             earlier = pull_before(coupled.outer_gradients(oracle, old, pair))
             gradient = v + kept * (state.gradient - earlier)
-        return MsvrState(point, put_new(state.table, pair.k, u), gradient, state.k + 1)
+        return MsvrState(point, put_new(state.table, pair, u), gradient, state.k + 1)
 
     def gradient(self, state: MsvrState) -> Vector:
         return state.gradient

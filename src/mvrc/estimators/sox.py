@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from mvrc.estimators.base import Estimator, three_batches
 from mvrc.estimators.tables import put, read, shared
 from mvrc.oracle import Oracle, Vector, coupled
-from mvrc.sampling import Batch
+from mvrc.sampling import Batch, Pair
 from mvrc.schedules import Power
 from mvrc.support import checks
 
@@ -71,7 +71,7 @@ class Sox(Estimator):
         v = pull(coupled.outer_gradients(oracle, u, pair))
         kept = jnp.where(state.k == 0, 0, 1 - beta)  # nothing is there before the first
         gradient = kept * state.gradient + (1 - kept) * v
-        return SoxState(put_new(state.table, pair.k, u), gradient, state.k + 1)
+        return SoxState(put_new(state.table, pair, u), gradient, state.k + 1)
 
     def gradient(self, state: SoxState) -> Vector:
         return state.gradient
@@ -94,6 +94,6 @@ def moved(table: Any, k: Any, value: Any, weight: Any, correction: Any = 0) -> t
     return jnp.where(known, new, value), jnp.where(known, old, value)
 
 
-def put_new(table: Any, k: Any, rows: Any) -> Any:
+def put_new(table: Any, pair: Pair, rows: Any) -> Any:
     """The table with new rows in the places of the drawn k."""
-    return put(table, k, shared(rows, k))
+    return put(table, pair.k, rows if pair.distinct else shared(rows, pair.k))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from mvrc.compiler import rows
 from mvrc.oracle import Vector
 
 # Rows for one of a batch up to which a board of all rows is cleared sooner than a batch is sorted.
@@ -25,9 +26,9 @@ def put(table: Vector, chosen: Int[Array, " s"], new: Vector) -> Vector:
     """
     old = read(table, chosen)
     new = jnp.broadcast_to(new, (len(chosen), *table.shape[1:])).reshape(old.shape)
-    rows = jnp.where(jnp.isnan(old), old, new)
+    written = jnp.where(jnp.isnan(old), old, new)
     flat = table.reshape(len(table), -1)
-    return flat.at[chosen].set(rows, mode="promise_in_bounds").reshape(table.shape)
+    return rows.put(chosen, written, flat).reshape(table.shape)
 
 
 def one_of_each(indices: Int[Array, " s"], count: int) -> Bool[Array, " s"]:
@@ -42,12 +43,12 @@ def one_of_each(indices: Int[Array, " s"], count: int) -> Bool[Array, " s"]:
     return jnp.zeros_like(is_new).at[order].set(is_new)
 
 
-def shared(rows: Vector, indices: Int[Array, " s"]) -> Vector:
-    """The rows, where an index is there more than once their mean."""
+def shared(new: Vector, indices: Int[Array, " s"]) -> Vector:
+    """The new rows, where an index is there more than once their mean."""
     if len(indices) <= 64:
-        same = (indices[:, None] == indices).astype(rows.dtype)
-        return same @ rows / same.sum(axis=1, keepdims=True)
+        same = (indices[:, None] == indices).astype(new.dtype)
+        return same @ new / same.sum(axis=1, keepdims=True)
     _, place = jnp.unique(indices, return_inverse=True, size=len(indices))
-    total = jax.ops.segment_sum(rows, place, len(indices))
-    count = jax.ops.segment_sum(jnp.ones(len(indices), rows.dtype), place, len(indices))
+    total = jax.ops.segment_sum(new, place, len(indices))
+    count = jax.ops.segment_sum(jnp.ones(len(indices), new.dtype), place, len(indices))
     return (total / jnp.maximum(count, 1)[:, None])[place]

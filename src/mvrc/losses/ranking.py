@@ -20,6 +20,7 @@ Score = Callable[[Any, Any], Any]
 def average_precision(
     score: Score, features: Any, labels: Any, margin: float = 1.0,
     regularizer: Regularizer | None = None, inner_batch: int | None = None,
+    negatives: int | None = None,
 ) -> Coupled:  # fmt: skip
     """min over x of −(1/N₊) Σₖ [Σ_j 1₊(j)ℓ(sⱼ − sₖ) / Σ_j ℓ(sⱼ − sₖ)] over positives k, all j.
 
@@ -33,30 +34,70 @@ def average_precision(
         labels: n numbers, 1 for positive and 0 for negative; both must occur.
         margin: m.
         regularizer: r of the problem.
-        inner_batch: |B₂|, samples that a positive is compared with in a small batch.
+        inner_batch: |B₂|, inner samples that a positive is compared with in a small batch.
+        negatives: None: an inner sample is a row of the data, and the precision that of the data.
+            m: an inner sample is one positive with m negatives, and the precision that of m
+            negatives to a positive, −E₊ℓ/(E₊ℓ + m·E₋ℓ), as where a sampler balances the classes.
+            Where positives are rare it often ranks better: ℓ is above 0 also for negatives that
+            are well behind, and all of these together hide the few that come first.
     """
     s = _scalar(score)
     margin = checks.positive("margin", margin)
     rows, label = _labelled(features, labels)
     positives = jax.tree_util.tree_map(lambda a: a[label == 1], rows)
 
+    def losses(x: Any, k: Any, others: Any) -> Any:
+        return jnp.maximum(margin + jax.vmap(lambda o: s(x, o))(others) - s(x, k), 0) ** 2
+
     def inner(x: Any, k: Any, sample: Any) -> Any:
-        other, positive = sample
-        loss = jnp.maximum(margin + s(x, other) - s(x, k), 0) ** 2
-        return jnp.stack([positive.astype(loss.dtype) * loss, loss])
+        others, ours, all_ = sample
+        loss = losses(x, k, others)
+        return jnp.stack([ours @ loss, all_ @ loss])
 
     def outer(y: Any, k: Any) -> Any:
         return -divide(y[0], y[1], 0.0)
 
-    data = rows, label.astype(np.float32)
+    index, ours, all_ = _together(label, negatives)
+    shown = jax.tree_util.tree_map(lambda a: a[index], rows)
+    kind = np.result_type(np.float32, *(a.dtype for a in _floats(rows)))
+    data = shown, ours.astype(kind), all_.astype(kind)
     return Coupled(inner, outer, data, positives, regularizer, inner_batch=inner_batch)
 
 
-def average_precision_value(scores: Any, labels: Any, margin: float = 1.0) -> float:
+def _together(
+    label: np.ndarray, negatives: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each inner sample its rows, and what their losses count among positives and in all."""
+    n = len(label)
+    if negatives is None:
+        return np.arange(n)[:, None], label[:, None], np.ones((n, 1))
+    m = checks.integer("negatives", negatives)
+    first, rest = (np.random.default_rng(0).permutation(np.flatnonzero(label == v)) for v in (1, 0))
+    size = max(len(first), -(-len(rest) // m))
+    leader = np.arange(size) % len(first)
+    places = np.arange(size * m).reshape(m, size).T  # spread evenly over the inner samples
+    index = np.column_stack([first[leader], rest[places % len(rest)]])
+    # So that the means over inner samples are E₊ℓ and E₊ℓ + m·E₋ℓ, every row counted alike.
+    ours, all_ = np.zeros((2, size, 1 + m))
+    ours[:, 0] = all_[:, 0] = size / len(first) / np.bincount(leader)[leader]
+    all_[:, 1:] = m * size / len(rest) * (places < len(rest))
+    return index, ours, all_
+
+
+def _floats(rows: Any) -> list[Any]:
+    return [a for a in jax.tree_util.tree_leaves(rows) if a.dtype.kind == "f"]
+
+
+def average_precision_value(
+    scores: Any, labels: Any, margin: float = 1.0, negatives: int | None = None
+) -> float:
     """The same of given scores, by all pairs."""
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
     loss = np.maximum(margin + scores[None, :] - scores[labels == 1][:, None], 0) ** 2
-    return float(-np.mean(loss @ (labels == 1) / loss.sum(axis=1)))
+    if negatives is None:
+        return float(-np.mean(loss @ (labels == 1) / loss.sum(axis=1)))
+    first, rest = (loss[:, labels == v].mean(axis=1) for v in (1, 0))
+    return float(-np.mean(first / (first + negatives * rest)))
 
 
 def partial_auc(

@@ -39,6 +39,7 @@ class Geometry:
     inner_held: int | None = None  # numbers that g of a sample makes on its way; None: about d
     seeds: int = 1  # runs side by side, each with a state of its own
     inside: Layout | None = None  # of a coupled problem: of gₖ
+    inner_drawn: int | None = None  # of its inner_sample what a small batch has; None: all
 
     def inner_rows(self, matrix: bool) -> int:
         """Rows of an inner chunk."""

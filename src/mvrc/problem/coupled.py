@@ -129,8 +129,13 @@ class Coupled(Composition):
             warnings.simplefilter("ignore")  # said above, by the user's own names
             geometry = super().geometry(x)
         inside = Layout.of(y, layout.dtype)
-        held = coupling.source.inside.most() * (inside.size + inputs.elements(sample))
-        return dataclasses.replace(geometry, inner_sample=held, inside=inside)
+        pair = inside.size + inputs.elements(sample)
+        return dataclasses.replace(
+            geometry,
+            inner_sample=coupling.source.inside.most() * pair,
+            inner_drawn=coupling.source.inner_batch * pair,
+            inside=inside,
+        )
 
     def in_numbers(self, x: Any, name: str = "x0") -> tuple[Composition, Any, Any]:
         if not inputs.is_model(x):

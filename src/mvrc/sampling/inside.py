@@ -24,10 +24,11 @@ class Pair(eqx.Module):
     k: Any  # number of the outer sample
     inside: Any = None  # numbers of the inner samples, or a key; None: every one of them
     part: tuple[int, int] | None = eqx.field(static=True, default=None)  # only these places
+    distinct: bool = eqx.field(static=True, default=False)  # whether no k is there twice
 
     def half(self, start: int, size: int) -> Pair:
         """The same with inner samples start, …, start + size − 1 of those that were drawn."""
-        return Pair(self.k, self.inside, (start, size))
+        return Pair(self.k, self.inside, (start, size), self.distinct)
 
 
 Means = Callable[[Any, Any], Any]  # g of an outer row and an inner sample

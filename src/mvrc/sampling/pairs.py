@@ -13,7 +13,7 @@ import numpy as np
 from mvrc.sampling.arrays import ArraySource
 from mvrc.sampling.draws import Words, in_order
 from mvrc.sampling.inside import Inside, Pair
-from mvrc.sampling.rows import SAMPLING, Gathered
+from mvrc.sampling.rows import SAMPLING, Numbers
 from mvrc.sampling.source import Batch, Source
 
 
@@ -42,10 +42,11 @@ class Paired(Batch):
         return self.numbers.complete and self.key is None
 
     def piece(self, start: Any, length: int) -> Pair:
-        k = self.numbers.piece(start, length)
+        k, distinct = self.numbers.piece(start, length), self.numbers.distinct
         if self.key is None:
-            return Pair(k)
-        return Pair(k, self.source.inside.draw(self.key, start, k, self.source.inner_batch))
+            return Pair(k, distinct=distinct)
+        inside = self.source.inside.draw(self.key, start, k, self.source.inner_batch)
+        return Pair(k, inside, distinct=distinct)
 
     def indices(self) -> Any:
         return self.numbers.samples()
@@ -139,4 +140,4 @@ class PairSource(Source):
 
     def _distinct(self, key: Any, size: int) -> Batch:
         chosen = in_order(key, jnp.arange(size, dtype=jnp.int32), self.count)
-        return Gathered(self.rows, chosen, size)
+        return Numbers(chosen, size, distinct=True)

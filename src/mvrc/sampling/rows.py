@@ -43,6 +43,7 @@ class Rows(Batch):
     """All rows of the arrays, in order, without a copy."""
 
     complete: ClassVar[bool] = True
+    distinct: ClassVar[bool] = True
 
     data: Any
     size: Any
@@ -65,6 +66,23 @@ class Rows(Batch):
 
 
 @dataclasses.dataclass(frozen=True)
+class Numbers(Batch):
+    """Drawn indices themselves."""
+
+    chosen: Int[Array, " size"]
+    size: int
+    distinct: bool = False  # type: ignore[misc]
+
+    def piece(self, start: Any, length: int) -> Any:
+        if length == self.size:
+            return self.chosen
+        return jax.lax.dynamic_slice_in_dim(self.chosen, start, length)
+
+    def indices(self) -> Int[Array, " size"]:
+        return self.chosen
+
+
+@dataclasses.dataclass(frozen=True)
 class Gathered(Batch):
     """Rows at drawn indices."""
 
@@ -73,10 +91,7 @@ class Gathered(Batch):
     size: int
 
     def piece(self, start: Any, length: int) -> Any:
-        chosen = self.chosen
-        if length != self.size:
-            chosen = jax.lax.dynamic_slice_in_dim(chosen, start, length)
-        return rows.gather(chosen, self.data)
+        return rows.gather(Numbers(self.chosen, self.size).piece(start, length), self.data)
 
     def indices(self) -> Int[Array, " size"]:
         return self.chosen

@@ -59,6 +59,7 @@ class Batch(abc.ABC):
     length: int | None = None  # samples of a piece, a power of two, where the size is traced
     most: int | None = None  # what such a size is at most, where that is one piece
     complete: ClassVar[bool] = False  # whether it is every sample that there is
+    distinct: ClassVar[bool] = False  # whether it is known that none is there twice
 
     @abc.abstractmethod
     def piece(self, start: Any, length: int) -> Any:

@@ -64,21 +64,45 @@ def calibrate(square: np.ndarray, perplexity: float, rounds: int = 64) -> np.nda
 def _nearest(points: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices and squared distances of each point's nearest others, in blocks of rows.
 
-    The distances are Σ(a − b)² in float64: ‖a‖² + ‖b‖² − 2aᵀb, where a matrix product does the
-    work, loses the distances inside of clusters that are far apart.
+    The distances are Σ(a − b)² in float64. ‖a‖² + ‖b‖² − 2aᵀb, where a matrix product does the
+    work, loses the distances inside of clusters that are far apart: it only finds candidates, and
+    where its rounding errors leave a doubt all distances of a row are taken.
     """
     n = len(points)
     index = np.empty((n, kept), np.int64)
     square = np.empty((n, kept))
+    centred = np.asarray(points, np.float64) - points.mean(axis=0, dtype=np.float64)
+    norms = np.sum(centred**2, axis=1)
+    error = 4 * np.finfo(np.float64).eps * (points.shape[1] + 4) * norms.max()
+    some = min(2 * kept + 8, n - 1)
     for start in range(0, n, 1024):
         rows = np.arange(start, min(start + 1024, n))
-        block = cdist(points[rows], points, "sqeuclidean")
-        block[np.arange(len(rows)), rows] = np.inf  # not its own neighbour
+        about = norms - 2 * (centred[rows] @ centred.T)  # less ‖a‖²
+        about[np.arange(len(rows)), rows] = np.inf  # not its own neighbour
+        chosen = np.argpartition(about, some - 1, axis=1)[:, :some]
+        last = norms[rows] + np.take_along_axis(about, chosen, 1).max(axis=1)
+        found = np.empty(chosen.shape)
+        for i, row in enumerate(rows):
+            found[i] = cdist(points[row : row + 1], points[chosen[i]], "sqeuclidean")[0]
+        order = np.argsort(found, axis=1)[:, :kept]
+        index[rows] = np.take_along_axis(chosen, order, 1)
+        square[rows] = np.take_along_axis(found, order, 1)
+        # Those that were not chosen are at least as far as the last, up to the error.
+        if some < n - 1:
+            _compare_all(points, rows[~(square[rows, -1] < last - error)], index, square)
+    return index, square
+
+
+def _compare_all(points: np.ndarray, rows: np.ndarray, index: Any, square: Any) -> None:
+    """The same by all distances, for some rows, written into the tables."""
+    kept = index.shape[1]
+    for few in np.array_split(rows, -(-len(rows) // 1024) or 1):
+        block = cdist(points[few], points, "sqeuclidean")
+        block[np.arange(len(few)), few] = np.inf
         nearest = np.argpartition(block, kept - 1, axis=1)[:, :kept]
         order = np.argsort(np.take_along_axis(block, nearest, 1), axis=1)
-        index[rows] = np.take_along_axis(nearest, order, 1)
-        square[rows] = np.take_along_axis(block, index[rows], 1)
-    return index, square
+        index[few] = np.take_along_axis(nearest, order, 1)
+        square[few] = np.take_along_axis(block, index[few], 1)
 
 
 def _refuse_copies(points: np.ndarray, perplexity: float) -> None:

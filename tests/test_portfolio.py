@@ -17,10 +17,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mvrc
 from mvrc import datasets
 from mvrc.applications import (
+    EntropicPortfolio,
+    Limits,
     MeanCVaRPortfolio,
+    MeanEVaRPortfolio,
     MeanSemideviationPortfolio,
     MeanVariancePortfolio,
     mean_cvar,
+    mean_entropic,
+    mean_evar,
     mean_semideviation,
     mean_variance,
 )
@@ -28,6 +33,7 @@ from mvrc.applications.portfolio import exact_mean_variance
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ALL = (MeanVariancePortfolio, MeanSemideviationPortfolio, MeanCVaRPortfolio)
+NEW = (EntropicPortfolio, MeanEVaRPortfolio)
 
 
 @pytest.fixture(scope="module")
@@ -111,19 +117,19 @@ def test_exact_mean_variance_is_optimal(returns):
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("constraint", [None, "simplex", mvrc.Box(-0.02, 0.05)])
+@pytest.mark.parametrize("constraint", [None, "long-only", mvrc.Box(-0.02, 0.05)])
 def test_mean_variance_reaches_the_optimum_of_clarabel(name, constraint):
     cvxpy = pytest.importorskip("cvxpy")
     R = load(name)
     model = MeanVariancePortfolio(constraint=constraint, tol=1e-7).fit(R)
     x = cvxpy.Variable(R.shape[1])
-    limits = {None: [], "simplex": [x >= 0, cvxpy.sum(x) == 1]}.get(
+    limits = {None: [], "long-only": [x >= 0, cvxpy.sum(x) == 1]}.get(
         constraint if constraint is None or isinstance(constraint, str) else 0,
         [x >= -0.02, x <= 0.05],
     )
     C = np.cov(R.T, bias=True)
     risk = cvxpy.quad_form(x, cvxpy.psd_wrap(C))
-    penalty = 0.0 if constraint == "simplex" else 0.01 * cvxpy.norm1(x)
+    penalty = 0.0 if constraint == "long-only" else 0.01 * cvxpy.norm1(x)
     problem = cvxpy.Problem(cvxpy.Minimize(-R.mean(axis=0) @ x + 0.2 * risk + penalty), limits)
     accuracy = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
     problem.solve(solver="CLARABEL", **accuracy)
@@ -174,7 +180,7 @@ def test_scikit_learn(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([model() for model in ALL])
+@parametrize_with_checks([model() for model in (*ALL, *NEW)])
 def test_scikit_learn_by_default(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -420,12 +426,209 @@ def test_wrong_numbers_of_the_other_risks(returns):
 
 
 def test_words_for_a_constraint_and_units():
-    """Long only is a simplex; fractions and prices are no per cents."""
+    """Long only is the default and a simplex; fractions are recognised, and prices."""
     rng = np.random.default_rng(0)
     percent = 0.05 + rng.standard_normal((300, 4))
-    with pytest.raises(ValueError, match="'simplex' .long only, weights sum to 1.*'long-only'"):
-        MeanVariancePortfolio(constraint="long-only").fit(percent)
-    with pytest.warns(UserWarning, match="All weights are 0.*give them in percent"):
-        MeanVariancePortfolio().fit(percent / 100)
+    with pytest.raises(ValueError, match="constraint must be 'long-only' .*, not 'long'"):
+        MeanVariancePortfolio(constraint="long").fit(percent)
+    with pytest.raises(ValueError, match="units must be 'auto' or 'percent' or 'fraction'"):
+        MeanVariancePortfolio(units="per cent").fit(percent)
+    model = MeanVariancePortfolio().fit(percent)
+    small = MeanVariancePortfolio().fit(percent / 100)
+    assert (model.units_, small.units_) == ("percent", "fraction")
+    np.testing.assert_allclose(small.weights_, model.weights_, atol=1e-8)
+    np.testing.assert_allclose(
+        small.predict(percent / 100), model.predict(percent) / 100, atol=1e-9
+    )
+    assert small.score(percent / 100) == pytest.approx(model.score(percent), rel=1e-8)
+    assert model.weights_.min() >= 0 and model.weights_.sum() == pytest.approx(1)
     with pytest.warns(UserWarning, match="All returns are positive, as prices"):
         MeanVariancePortfolio(constraint="simplex").fit(100 + percent)
+
+
+# --- limits, costs, objectives: against a conic solver --------------------------------------------
+
+ASSETS = ("A", "B", "C", "D", "E")
+HELD = {"A": 0.5, "B": 0.5}
+LIMITS = {
+    "caps": {"upper": 0.3},
+    "short": {"lower": {"A": -0.2, "C": -0.1}, "upper": 0.6},
+    "all": {
+        "upper": [0.5, 0.3, 0.4, 0.5, 0.5],
+        "groups": {"first": (["A", "B"], 0.2, 0.5), "late": (["C", "D"], None, 0.55)},
+        "least_return": 0.05, "previous": HELD, "costs": 0.01,
+    },
+    "cash": {"upper": 0.4, "cash": 0.02},
+}  # fmt: skip
+MODELS = {
+    "variance": MeanVariancePortfolio(0.3, l1=0.0),
+    "cvar": MeanCVaRPortfolio(0.3),
+    "semideviation": MeanSemideviationPortfolio(0.5),
+    "entropic": EntropicPortfolio(0.7, theta=0.5),
+    "evar": MeanEVaRPortfolio(0.3),
+}
+
+
+@pytest.fixture(scope="module")
+def frame(returns):
+    return pytest.importorskip("pandas").DataFrame(returns[:400] + 0.02, columns=list(ASSETS))
+
+
+def by_cvxpy(cvxpy, kind, R, limits, objective):
+    """The least value of the same problem, smoothed alike, and its weights."""
+    cash, (n, d) = limits.get("cash"), R.shape
+    x = cvxpy.Variable(d)
+    lower = [limits.get("lower", {}).get(a, 0.0) for a in ASSETS]
+    rules = [x >= lower, x <= limits["upper"]]
+    rules += [cvxpy.sum(x) <= 1 if cash is not None else cvxpy.sum(x) == 1]
+    for members, low, high in limits.get("groups", {}).values():
+        share = cvxpy.sum(x[[ASSETS.index(a) for a in members]])
+        rules += [share >= (low or 0)] * (low is not None) + [share <= high] * (high is not None)
+    if "least_return" in limits:
+        rules.append(R.mean(axis=0) @ x >= limits["least_return"])
+    held = np.array([limits.get("previous", {}).get(a, 0.0) for a in ASSETS])
+    cost = limits.get("costs", 0.0) * cvxpy.norm1(x - held)
+    R = R - (cash or 0.0)
+    earned, mean, width = R @ x, R.mean(axis=0), 0.05 * np.median(R.std(axis=0))
+    t, z = cvxpy.Variable(), cvxpy.Variable(nonneg=True)
+    if kind == "variance":
+        kappa, risk = 0.3, cvxpy.sum_squares((R - mean) @ x) / n
+    elif kind == "semideviation":
+        kappa, risk = 0.5, cvxpy.norm(cvxpy.pos((mean - R) @ x)) / np.sqrt(n)
+    elif kind == "entropic":
+        kappa, risk = 0.7, (cvxpy.log_sum_exp(-0.5 * earned) - np.log(n)) / 0.5
+    elif kind == "evar":
+        u = cvxpy.Variable(n)
+        rules += [cvxpy.sum(u) <= z, cvxpy.ExpCone(-earned - t, z * np.ones(n), u)]
+        kappa, risk = 0.3, t - z * np.log(n * 0.05)
+    else:
+        p = cvxpy.Variable(n, nonneg=True)  # the smoothed kink is min over p of p + (·)₊²/2μ
+        over = cvxpy.square(cvxpy.pos(-earned - t + width / 2 - p)) / (2 * width) + p
+        kappa, risk = 0.3, t + cvxpy.sum(over) / n / 0.05
+    goal = risk if objective == "risk" else -mean @ x + kappa * risk
+    problem = cvxpy.Problem(cvxpy.Minimize(goal + cost), rules)
+    accuracy = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+    problem.solve(solver="CLARABEL", **accuracy)
+    return problem.value, x.value
+
+
+CASES = [(kind, "all", "utility") for kind in MODELS]
+CASES += [("variance", name, "utility") for name in ("caps", "short", "cash")]
+CASES += [("variance", "all", "risk"), ("evar", "caps", "risk"), ("entropic", "cash", "utility")]
+
+
+@pytest.mark.parametrize("kind, name, objective", CASES, ids="-".join)
+def test_limits_reach_the_optimum_of_clarabel(kind, name, objective, frame):
+    cvxpy = pytest.importorskip("cvxpy")
+    model = clone(MODELS[kind]).set_params(constraint=Limits(**LIMITS[name]), objective=objective)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(frame)
+    best, weights = by_cvxpy(cvxpy, kind, frame.to_numpy(), LIMITS[name], objective)
+    assert abs(model.objective_ - best) <= 1e-6 * abs(best)
+    np.testing.assert_allclose(model.weights_, weights, atol=1e-4)
+    if name == "cash":
+        assert model.cash_ == pytest.approx(1 - model.weights_.sum()) and model.cash_ >= -1e-12
+        earned = frame.to_numpy() @ model.weights_ + model.cash_ * 0.02
+        np.testing.assert_allclose(model.predict(frame), earned, rtol=1e-12)
+
+
+def test_the_largest_sharpe_ratio(frame):
+    """max m'x/√(x'Cx) over Σx = 1, 0 ≤ x ≤ 0.6 is min y'Cy over m'y = 1, 0 ≤ y ≤ 0.6 Σy."""
+    cvxpy = pytest.importorskip("cvxpy")
+    R = frame.to_numpy()
+    model = MeanVariancePortfolio(objective="ratio", constraint=Limits(upper=0.6)).fit(frame)
+    y = cvxpy.Variable(5, nonneg=True)
+    mean, centred = R.mean(axis=0), R - R.mean(axis=0)
+    rules = [mean @ y == 1, y <= 0.6 * cvxpy.sum(y)]
+    cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(centred @ y)), rules).solve(solver="CLARABEL")
+    x = y.value / y.value.sum()
+    best = mean @ x / np.std(R @ x)
+    assert model.score(frame) >= best * (1 - 1e-6)
+    assert -model.objective_ == pytest.approx(model.score(frame), rel=1e-9)
+    with pytest.raises(ValueError, match="objective 'ratio' needs weights with a positive mean"):
+        MeanVariancePortfolio(objective="ratio").fit(frame - 5)
+    with pytest.raises(ValueError, match="objective 'ratio' needs a constraint that fixes"):
+        MeanVariancePortfolio(objective="ratio", constraint=None).fit(frame)
+
+
+@pytest.mark.parametrize("kind", ["variance", "cvar", "semideviation"])
+def test_weights_of_scenarios_are_repetitions(kind, frame):
+    """A day of weight 2 is two days, one of weight 0 none."""
+    weights = np.random.default_rng(0).integers(0, 3, len(frame)).astype(float)
+    R = frame.to_numpy()
+    model = clone(MODELS[kind]).fit(R, sample_weight=weights)
+    twice = clone(MODELS[kind]).fit(np.repeat(R, weights.astype(int), axis=0))
+    np.testing.assert_allclose(model.weights_, twice.weights_, atol=2e-6)
+    assert model.objective_ == pytest.approx(twice.objective_, rel=1e-8)
+    with pytest.raises(ValueError, match="sample_weight must be 400 numbers of at least 0"):
+        clone(model).fit(R, sample_weight=-weights)
+
+
+@pytest.mark.parametrize(
+    "limits, sentence",
+    [
+        (
+            {"upper": 0.1},
+            "budget of Limits, in .1, 1., cannot be met together with lower",
+        ),
+        ({"lower": 0.5, "upper": 0.2}, "at most upper, and for A they are 0.5 and 0.2."),
+        ({"upper": {"Z": 1}}, "upper of Limits names 'Z'.*; the assets are A, B, C, D, E."),
+        ({"upper": [1, 2]}, "upper of Limits must be a number, 5 numbers .* not .1, 2.."),
+        ({"groups": {"x": ("A", 0.5)}}, r"groups\['x'\] of Limits must be .assets, least, most."),
+        (
+            {"groups": {"x": (["A"], 0.8, 1)}, "upper": 0.5},
+            r"groups\['x'\] of Limits, in",
+        ),
+        ({"least_return": 9.0}, "least_return .* cannot be met together with lower and upper"),
+        ({"costs": 0.1}, "costs of Limits need previous"),
+        ({"costs": -0.1}, "costs of Limits must be at least 0, not -0.1."),
+        ({"budget": (1, 0)}, "budget of Limits must be a number or a pair .least, most."),
+    ],
+    ids=str,
+)
+def test_limits_that_cannot_be_met(limits, sentence, frame):
+    with pytest.raises(ValueError, match=sentence):
+        MeanVariancePortfolio(constraint=Limits(**limits)).fit(frame)
+
+
+@pytest.mark.parametrize("model", NEW)
+def test_entropic_risks_score_as_they_minimise(model, returns):
+    fitted = model().fit(returns)
+    assert -fitted.score(returns) == pytest.approx(fitted.objective_, rel=1e-7)
+    problem = mean_evar if model is MeanEVaRPortfolio else mean_entropic
+    assert problem(returns).check(fitted.result_.x).ok
+
+
+# --- skfolio ------------------------------------------------------------------------------------
+
+
+def test_skfolio_takes_the_estimators():
+    """cross_val_predict, a Population, a pipeline and a search, on fractions."""
+    skfolio = pytest.importorskip("skfolio")
+    pandas = pytest.importorskip("pandas")
+    from skfolio import Population
+    from skfolio.model_selection import WalkForward, cross_val_predict
+    from skfolio.optimization import MeanRisk
+    from skfolio.pre_selection import SelectKExtremes
+
+    from mvrc.applications import ForSkfolio
+
+    data = datasets.sp500(days=500)
+    index = pandas.bdate_range("2020-01-01", periods=500)
+    X = pandas.DataFrame(data.values / 100, columns=list(data.assets), index=index)
+    ours = ForSkfolio(MeanVariancePortfolio(objective="risk"), portfolio_params={"name": "mvrc"})
+    folds = WalkForward(train_size=200, test_size=100)
+    predicted = cross_val_predict(ours, X, cv=folds)
+    theirs = cross_val_predict(MeanRisk(), X, cv=folds)
+    for a, b in zip(predicted.portfolios, theirs.portfolios, strict=True):
+        np.testing.assert_allclose(a.weights, b.weights, atol=5e-4)
+    assert predicted.variance == pytest.approx(theirs.variance, rel=1e-3)
+    assert len(Population([predicted, theirs]).summary().columns) == 2
+    pipe = make_pipeline(SelectKExtremes(k=8), clone(ours))
+    assert isinstance(pipe.fit(X).predict(X), skfolio.Portfolio)
+    grid = {"estimator__objective": ["risk", "utility"]}
+    search = GridSearchCV(clone(ours), grid, cv=folds).fit(X)
+    assert np.isfinite(search.best_score_) and search.best_estimator_.fit(X).weights_.shape == (20,)
+    with pytest.raises(TypeError, match="estimator must be of class Portfolio, not 3"):
+        ForSkfolio(3).fit(X)

@@ -21,7 +21,10 @@ from mvrc.applications.embedding import neighbor_embedding as neighbor_embedding
 from mvrc.applications.embedding import (
     neighbor_embedding_coupled as neighbor_embedding_coupled,
 )
+from mvrc.applications.portfolio import Limits as Limits
 from mvrc.applications.portfolio import mean_cvar as mean_cvar
+from mvrc.applications.portfolio import mean_entropic as mean_entropic
+from mvrc.applications.portfolio import mean_evar as mean_evar
 from mvrc.applications.portfolio import mean_semideviation as mean_semideviation
 from mvrc.applications.portfolio import mean_variance as mean_variance
 
@@ -33,30 +36,36 @@ if TYPE_CHECKING:
     from mvrc.applications.embedding.estimator import (
         StochasticNeighborEmbedding as StochasticNeighborEmbedding,
     )
+    from mvrc.applications.portfolio.estimator import EntropicPortfolio as EntropicPortfolio
     from mvrc.applications.portfolio.estimator import MeanCVaRPortfolio as MeanCVaRPortfolio
+    from mvrc.applications.portfolio.estimator import MeanEVaRPortfolio as MeanEVaRPortfolio
     from mvrc.applications.portfolio.estimator import (
         MeanSemideviationPortfolio as MeanSemideviationPortfolio,
     )
     from mvrc.applications.portfolio.estimator import MeanVariancePortfolio as MeanVariancePortfolio
+    from mvrc.applications.portfolio.for_skfolio import ForSkfolio as ForSkfolio
     from mvrc.applications.ranking.estimator import (
         AveragePrecisionClassifier as AveragePrecisionClassifier,
     )
 
 _ESTIMATORS = {  # where each is defined
-    "AveragePrecisionClassifier": "ranking",
-    "LinearValueFunction": "bellman",
-    "MeanCVaRPortfolio": "portfolio",
-    "MeanSemideviationPortfolio": "portfolio",
-    "MeanVariancePortfolio": "portfolio",
-    "SparseAdditiveRegressor": "additive",
-    "StochasticNeighborEmbedding": "embedding",
+    "AveragePrecisionClassifier": "ranking.estimator",
+    "EntropicPortfolio": "portfolio.estimator",
+    "ForSkfolio": "portfolio.for_skfolio",
+    "LinearValueFunction": "bellman.estimator",
+    "MeanCVaRPortfolio": "portfolio.estimator",
+    "MeanEVaRPortfolio": "portfolio.estimator",
+    "MeanSemideviationPortfolio": "portfolio.estimator",
+    "MeanVariancePortfolio": "portfolio.estimator",
+    "SparseAdditiveRegressor": "additive.estimator",
+    "StochasticNeighborEmbedding": "embedding.estimator",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ESTIMATORS:
         raise AttributeError(f"module 'mvrc.applications' has no attribute {name!r}")
-    module = importlib.import_module(f"mvrc.applications.{_ESTIMATORS[name]}.estimator")
+    module = importlib.import_module(f"mvrc.applications.{_ESTIMATORS[name]}")
     return getattr(module, name)
 
 

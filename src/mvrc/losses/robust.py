@@ -49,7 +49,7 @@ def tilted_functions(loss: Loss, t: float = 1.0, shift: float = 0.0) -> tuple[An
     shift = checks.finite("shift", shift)
 
     def inner(x: Any, sample: Any) -> Any:
-        return jnp.atleast_1d(_safe_exp(t * (_number(loss, x, sample) - shift)))
+        return jnp.atleast_1d(safe_exp(t * (_number(loss, x, sample) - shift)))
 
     return inner, lambda y: shift + jnp.log(y[0]) / t
 
@@ -61,7 +61,7 @@ def tilted_value(losses: Any, t: float) -> float:
     return float((top + np.log(np.mean(np.exp(scaled - top)))) / t)
 
 
-def _safe_exp(e: Any) -> Any:
+def safe_exp(e: Any) -> Any:
     """eᵉ, beyond ±E continued by a line and a hyperbola, with their derivatives."""
     most = 60.0 if e.dtype == jnp.float32 else 500.0
     inside = jnp.clip(e, -most, most)

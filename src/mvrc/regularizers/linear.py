@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
-from mvrc.regularizers.base import Regularizer, number, spread
+from mvrc.regularizers.base import Regularizer, flat_numpy, number, spread
 from mvrc.regularizers.constraints import ROUNDINGS, NonNegative, Simplex
 from mvrc.regularizers.penalties import L1
 from mvrc.regularizers.pieces import Pieces, on_one_row, on_rows, pieces
@@ -87,6 +87,9 @@ class LinearConstraint(Regularizer):
     def prox(self, x: Any, step: Any) -> Any:
         return Within((self,)).prox(x, step)
 
+    def prox_derivative(self, image: Any) -> np.ndarray | None:
+        return Within((self,)).prox_derivative(image)
+
     def rows(self, xp: Any, like: Any) -> tuple[Any, Any, Any]:
         """A, lower and upper as arrays of the size and dtype of a vector."""
         matrix = xp.asarray(self.matrix, like.dtype)
@@ -143,6 +146,18 @@ class Within(Regularizer):
         if len(rows) == 1:
             return unravel(on_one_row(h, vector, s, rows[0], below[0], above[0]))
         return unravel(on_rows(h, vector, s, rows, below, above))
+
+    def prox_derivative(self, image: Any) -> np.ndarray | None:
+        """E − EAᵀ(AEAᵀ)⁺AE, E the coordinates that move and A the rows at a bound."""
+        x = flat_numpy(image)
+        h, rows, below, above = self._parts(np, image, x)
+        free = h.free(x).astype(float)
+        if not len(rows):
+            return np.diag(free)
+        y, size = rows @ x, abs(rows) @ abs(x)
+        near = ROUNDINGS * np.finfo(x.dtype).eps * size
+        active = rows[(abs(y - below) <= near) | (abs(y - above) <= near)] * free
+        return np.diag(free) - active.T @ np.linalg.pinv(active.T)
 
     def groups(self, x: Any) -> np.ndarray:
         return super().groups(x) if self._count() else np.arange(_size(x))

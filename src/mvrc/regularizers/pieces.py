@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from mvrc.support.numerics import divide, namespace
 
-SWEEPS = 60  # most turns over the rows; a Newton step after each ends most after a few
-NEWTON = 4  # Newton steps after a turn
+STEPS = 240  # most Newton steps on the multipliers; a few are enough nearly always
+NEWTON = 4  # so many of them for each turn over the rows
 ROUNDINGS = 8.0  # of x: rows that hold so well hold
 
 
@@ -25,7 +25,9 @@ class Pieces(NamedTuple):
     def prox(self, v: Any, s: Any) -> Any:
         """argmin h(x) + (x − v)²/2s: the median of the centres and v − s h', within the bounds."""
         xp, count = namespace(v), len(self.centres)
-        if count:
+        if count == 1:
+            v = xp.clip(self.centres[0], v - s * self.slopes[1], v - s * self.slopes[0])
+        elif count:
             candidates = xp.concatenate([self.centres, v - s * self.slopes])
             v = xp.sort(candidates, axis=0)[count]
         return xp.clip(v, self.low, self.high)
@@ -77,9 +79,9 @@ def on_one_row(h: Pieces, w: Any, s: Any, row: Any, below: Any, above: Any) -> A
 def on_rows(h: Pieces, w: Any, s: Any, rows: Any, below: Any, above: Any) -> Any:
     """The same for several rows, in JAX: x(λ) = prox_h(w − sAᵀλ), with multipliers λ.
 
-    The dual is maximised over one multiplier after another, each exactly (Hildreth 1957), which
-    converges from anywhere; a Newton step on the active rows ends it, where it lowers the
-    residual Ax − P(Ax + λ/c), which is 0 at the solution alone.
+    The dual is maximised by Newton steps on the active rows, of the best length, and now and then
+    over one multiplier after another, each exactly (Hildreth 1957), which converges from anywhere.
+    The residual Ax − P(Ax + λ/c) is 0 at the solution alone.
     """
     eps = jnp.finfo(w.dtype).eps
     reach = 1 / jnp.maximum((s * rows**2).sum(axis=1), jnp.finfo(w.dtype).tiny)  # c
@@ -99,7 +101,7 @@ def on_rows(h: Pieces, w: Any, s: Any, rows: Any, below: Any, above: Any) -> Any
         rest = w - s * (others @ rows)
         return others.at[i].set(_multiplier(h, rest, s, rows[i], below[i], above[i]))
 
-    def newton(_: Any, multipliers: Any) -> Any:
+    def newton(multipliers: Any) -> Any:
         change, target = _newton(h, *at(multipliers), s, rows, below, above, multipliers)
         back = (below < above) & (multipliers * change < 0)  # it may come back to 0, not beyond
         most = jnp.min(jnp.where(back, -multipliers / jnp.where(back, change, 1), jnp.inf))
@@ -111,19 +113,19 @@ def on_rows(h: Pieces, w: Any, s: Any, rows: Any, below: Any, above: Any) -> Any
         trial = jnp.where(back & (jnp.abs(trial) <= 4 * eps * jnp.abs(multipliers)), 0, trial)
         return jnp.where(jnp.all(jnp.isfinite(trial)), trial, multipliers)
 
-    def sweep(state: Any) -> Any:
+    def advance(state: Any) -> Any:
         multipliers, best, size, k = state
-        multipliers = jax.lax.fori_loop(0, len(rows), turn, multipliers)
-        multipliers = jax.lax.fori_loop(0, NEWTON, newton, multipliers)
+        turns = jnp.where(k % NEWTON == NEWTON - 1, len(rows), 0)
+        multipliers = newton(jax.lax.fori_loop(0, turns, turn, multipliers))
         now = residual(multipliers)
         return multipliers, jnp.where(now < size, multipliers, best), jnp.minimum(now, size), k + 1
 
     def going(state: Any) -> Any:
-        return (state[2] > ROUNDINGS * eps) & (state[3] < SWEEPS)
+        return (state[2] > ROUNDINGS * eps) & (state[3] < STEPS)
 
     start = jnp.zeros(len(rows), w.dtype)
     state = start, start, residual(start), jnp.int32(0)
-    multipliers = jax.lax.while_loop(going, sweep, state)[1]
+    multipliers = jax.lax.while_loop(going, advance, state)[1]
     x, y = at(multipliers)
     last, _ = _newton(h, x, y, s, rows, below, above, multipliers)
     finer = h.prox(w - s * (multipliers @ rows) - s * (last @ rows), s)  # with all digits
@@ -155,9 +157,8 @@ def _multiplier(h: Pieces, w: Any, s: Any, row: Any, below: Any, above: Any) -> 
     violated = (before > above) | (before < below)
     target = jnp.where(violated, jnp.where(before > above, above, below), before)
     scaled = s * row
-    at = divide(w - h.breaks(s), jnp.abs(scaled)) * jnp.sign(
-        row
-    )  # 0 for 0: a break more does no harm
+    at = divide(w - h.breaks(s), jnp.abs(scaled)) * jnp.sign(row)
+    # 0 where there is none: a break more does no harm.
     breaks = jnp.sort(jnp.where(jnp.isfinite(at), at, 0).ravel())
     last = breaks.size - 1
 

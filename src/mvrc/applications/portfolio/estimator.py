@@ -1,123 +1,50 @@
-"""Portfolios as scikit-learn estimators: fit on returns, predict portfolio returns."""
+"""The portfolio estimators: fit on returns, predict portfolio returns."""
 
 from __future__ import annotations
 
-import abc
-import warnings
-from typing import Any, Self
+import math
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from scipy.optimize import minimize_scalar
 
-from mvrc.applications.base import Minimizer
+from mvrc.applications.portfolio.base import Portfolio
 from mvrc.applications.portfolio.problems import (
-    check_returns,
     mean_cvar,
+    mean_entropic,
+    mean_evar,
     mean_semideviation,
     mean_variance,
 )
-from mvrc.datasets.returns import Returns
+from mvrc.losses.robust import tilted_value
 from mvrc.problem import Composition
-from mvrc.regularizers import Regularizer, Simplex
 from mvrc.support import checks
 
-FRACTION = 0.1  # standard deviation of daily returns below which they are no per cents
 
-
-class _Portfolio(Minimizer, abc.ABC):
-    """What the portfolios share: data in, weights out."""
-
-    constraint: Any
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the weights for returns X, days × assets, in percent; y is not used.
-
-        X is an array, a DataFrame or `mvrc.datasets.Returns` (which needs pandas).
-        Missing values are refused: which days or assets to drop is a choice that changes the
-        answer, so it is yours.
-        """
-        returns = self._returns(X, reset=True)
-        if isinstance(self.constraint, str) and self.constraint != "simplex":
-            raise ValueError(
-                f"constraint must be None, 'simplex' (long only, weights sum to 1) or a set such "
-                f"as mvrc.NonNegative() or mvrc.Simplex(upper=0.2), not {self.constraint!r}."
-            )
-        if np.all(returns > 0):
-            warnings.warn(
-                "All returns are positive, as prices are; give returns in percent, 100 (p[1:] / "
-                "p[:-1] - 1) of prices p.",
-                stacklevel=2,
-            )
-        constraint = Simplex() if self.constraint == "simplex" else self.constraint
-        problem = self._problem(returns, constraint)
-        x = np.zeros(returns.shape[1], returns.dtype)
-        if isinstance(constraint, Regularizer):
-            with problem.precision(x):
-                x = np.asarray(constraint.prox(x + 1 / len(x), 1.0))
-        result = self._minimize(problem, self._start(x, returns), output="best")
-        self.weights_ = self._weights(result.x)
-        spread = float(np.max(np.std(returns, axis=0)))
-        if not np.any(self.weights_) and spread < FRACTION:
-            warnings.warn(
-                f"All weights are 0, and the returns have a standard deviation of at most "
-                f"{spread:.2g}, as fractions have; give them in percent, 100 times as large.",
-                stacklevel=2,
-            )
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Returns of the portfolio on the days of X."""
-        check_is_fitted(self)
-        return self._returns(X, reset=False) @ self.weights_
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean return minus risk_aversion times the risk on the days of X; larger is better.
-
-        Scores with different risk_aversion are not comparable: to choose it by a search, give your
-        own scorer, such as mean over standard deviation of `predict`.
-        """
-        earned = self.predict(X)
-        return float(earned.mean() - self.risk_aversion * self._risk(earned))
-
-    def _returns(self, X: Any, reset: bool) -> np.ndarray:
-        X = X.to_pandas() if isinstance(X, Returns) else X
-        X = X.mask(X.isna(), np.nan) if hasattr(X, "isna") else X  # pandas.NA among objects
-        kinds = [np.float64, np.float32]
-        array = validate_data(self, X, reset=reset, dtype=kinds, ensure_all_finite=not reset)
-        return check_returns(array, getattr(X, "columns", None)) if reset else array
-
-    risk_aversion: float
-
-    @abc.abstractmethod
-    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition: ...
-
-    @abc.abstractmethod
-    def _risk(self, earned: np.ndarray) -> float: ...
-
-    def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
-        return x
-
-    def _weights(self, x: Any) -> np.ndarray:
-        return x
-
-
-class MeanVariancePortfolio(_Portfolio):
+class MeanVariancePortfolio(Portfolio):
     """Weights that minimise −mean + κ·variance + μ‖w‖₁ of the portfolio's return.
 
     Args:
         risk_aversion: κ.
-        l1: μ. With a simplex it changes nothing, as ‖w‖₁ is the same for all its weights.
-        constraint: None, "simplex" (no short sales, weights sum to 1), `mvrc.Simplex(upper=0.2)`,
-            `mvrc.Box(-0.5, 0.5)` or `mvrc.NonNegative()`; other sets, such as balls, with l1=0.
+        l1: μ. Of long-only weights ‖w‖₁ is their sum, and the term is left out.
+        constraint: "long-only" (weights from 0 that sum to 1); `Limits(…)` for bounds, budgets,
+            groups, costs, a least return and cash; a set such as `mvrc.Simplex(upper=0.2)`; None
+            for any weights, as in the paper.
         method: a recipe, a name of `mvrc.METHODS`, or None for `mvrc.Auto`.
         tol: the fit ends when the gradient mapping is at most this fraction of its value at the
             start.
         max_epochs: limit on epochs; reaching it gives a ConvergenceWarning.
         random_state: seed or RandomState, as everywhere in scikit-learn.
         verbose: show a progress bar.
+        objective: "utility"; "risk" for the least risk, whatever κ; "ratio" for the largest mean
+            over risk, of the variance over its root: the Sharpe ratio.
+        units: "percent" or "fraction" of X; "auto" takes returns with standard deviations below
+            0.1 for fractions. Fractions are multiplied by 100, so that κ and μ mean the same.
 
     Attributes:
         weights_: one for each asset.
+        cash_: what is not invested, where `Limits` have cash; else 0.
+        units_: "percent" or "fraction".
         objective_: the value reached.
         result_: the `mvrc.Result`, with its history.
         n_iter_: epochs made.
@@ -129,12 +56,14 @@ class MeanVariancePortfolio(_Portfolio):
         self,
         risk_aversion: float = 0.2,
         l1: float = 0.01,
-        constraint: Any = None,
+        constraint: Any = "long-only",
         method: Any = None,
         tol: float = 1e-6,
         max_epochs: int = 1000,
         random_state: Any = None,
         verbose: bool = False,
+        objective: str = "utility",
+        units: str = "auto",
     ) -> None:
         self.risk_aversion = risk_aversion
         self.l1 = l1
@@ -144,24 +73,28 @@ class MeanVariancePortfolio(_Portfolio):
         self.max_epochs = max_epochs
         self.random_state = random_state
         self.verbose = verbose
+        self.objective = objective
+        self.units = units
 
-    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition:
-        return mean_variance(returns, self.risk_aversion, self.l1, constraint)
+    def _problem(self, returns: np.ndarray, constraint: Any, **more: Any) -> Composition:
+        l1 = 0.0 if self.positive_ else self.l1
+        return mean_variance(returns, self.risk_aversion, l1, constraint, **more)
 
     def _risk(self, earned: np.ndarray) -> float:
-        return earned.var()
+        return earned.std() if self.objective == "ratio" else earned.var()
 
 
-class MeanSemideviationPortfolio(_Portfolio):
+class MeanSemideviationPortfolio(Portfolio):
     """Weights that minimise −mean + κ·semideviation: only returns below the mean are risk.
 
     Args:
         risk_aversion: κ.
         order: 1 or 2, of the semideviation.
-        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In a
-            set that contains 0, such as a box, zero weights are optimal from some κ on.
+        constraint: as for `MeanVariancePortfolio`. In a set that contains 0, such as a box, zero
+            weights are optimal from some κ on.
         smoothing: see `mvrc.applications.mean_semideviation`.
-        method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
+        method, tol, max_epochs, random_state, verbose, objective, units: as for
+            `MeanVariancePortfolio`.
     """
 
     @checks.explain_keywords
@@ -169,13 +102,15 @@ class MeanSemideviationPortfolio(_Portfolio):
         self,
         risk_aversion: float = 1.0,
         order: int = 2,
-        constraint: Any = "simplex",
+        constraint: Any = "long-only",
         smoothing: float | None = None,
         method: Any = None,
         tol: float = 1e-6,
         max_epochs: int = 1000,
         random_state: Any = None,
         verbose: bool = False,
+        objective: str = "utility",
+        units: str = "auto",
     ) -> None:
         self.risk_aversion = risk_aversion
         self.order = order
@@ -186,10 +121,12 @@ class MeanSemideviationPortfolio(_Portfolio):
         self.max_epochs = max_epochs
         self.random_state = random_state
         self.verbose = verbose
+        self.objective = objective
+        self.units = units
 
-    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition:
+    def _problem(self, returns: np.ndarray, constraint: Any, **more: Any) -> Composition:
         return mean_semideviation(
-            returns, self.risk_aversion, self.order, constraint, self.smoothing
+            returns, self.risk_aversion, self.order, constraint, self.smoothing, **more
         )
 
     def _risk(self, earned: np.ndarray) -> float:
@@ -197,16 +134,17 @@ class MeanSemideviationPortfolio(_Portfolio):
         return np.mean(below**self.order) ** (1 / self.order)
 
 
-class MeanCVaRPortfolio(_Portfolio):
+class MeanCVaRPortfolio(Portfolio):
     """Weights that minimise −mean + κ·CVaR_β, the mean of the worst 1 − β of the losses.
 
     Args:
         risk_aversion: κ.
         beta: β.
-        constraint: "simplex" or `mvrc.Simplex(upper=0.2)`, which fix the size of the weights. In a
-            set that contains 0, such as a box, zero weights are optimal from some κ on.
+        constraint: as for `MeanVariancePortfolio`. In a set that contains 0, such as a box, zero
+            weights are optimal from some κ on.
         smoothing: see `mvrc.applications.mean_cvar`.
-        method, tol, max_epochs, random_state, verbose: as for `MeanVariancePortfolio`.
+        method, tol, max_epochs, random_state, verbose, objective, units: as for
+            `MeanVariancePortfolio`.
 
     Attributes:
         value_at_risk_: the threshold t, the β-quantile of the losses.
@@ -217,13 +155,15 @@ class MeanCVaRPortfolio(_Portfolio):
         self,
         risk_aversion: float = 1.0,
         beta: float = 0.95,
-        constraint: Any = "simplex",
+        constraint: Any = "long-only",
         smoothing: float | None = None,
         method: Any = None,
         tol: float = 1e-6,
         max_epochs: int = 1000,
         random_state: Any = None,
         verbose: bool = False,
+        objective: str = "utility",
+        units: str = "auto",
     ) -> None:
         self.risk_aversion = risk_aversion
         self.beta = beta
@@ -234,18 +174,121 @@ class MeanCVaRPortfolio(_Portfolio):
         self.max_epochs = max_epochs
         self.random_state = random_state
         self.verbose = verbose
+        self.objective = objective
+        self.units = units
 
-    def _problem(self, returns: np.ndarray, constraint: Any) -> Composition:
-        return mean_cvar(returns, self.risk_aversion, self.beta, constraint, self.smoothing)
+    def _problem(self, returns: np.ndarray, constraint: Any, **more: Any) -> Composition:
+        return mean_cvar(returns, self.risk_aversion, self.beta, constraint, self.smoothing, **more)
 
     def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
         return {"weights": x, "threshold": np.quantile(-returns @ x, self.beta).astype(x.dtype)}
 
     def _weights(self, x: Any) -> np.ndarray:
-        self.value_at_risk_ = float(x["threshold"])
+        self.value_at_risk_ = float(x["threshold"]) / self._factor
         return x["weights"]
 
     def _risk(self, earned: np.ndarray) -> float:
         """CVaR of a sample: the threshold that minimises the formula is its quantile."""
         threshold = np.quantile(-earned, self.beta, method="inverted_cdf")
         return threshold + np.maximum(-earned - threshold, 0).mean() / (1 - self.beta)
+
+
+class EntropicPortfolio(Portfolio):
+    """Weights that minimise −mean + κ(1/θ) log E exp(−θ·return), the entropic risk.
+
+    Args:
+        risk_aversion: κ.
+        theta: θ, for returns in percent.
+        constraint, method, tol, max_epochs, random_state, verbose, objective, units: as for
+            `MeanVariancePortfolio`.
+    """
+
+    @checks.explain_keywords
+    def __init__(
+        self,
+        risk_aversion: float = 1.0,
+        theta: float = 1.0,
+        constraint: Any = "long-only",
+        method: Any = None,
+        tol: float = 1e-6,
+        max_epochs: int = 1000,
+        random_state: Any = None,
+        verbose: bool = False,
+        objective: str = "utility",
+        units: str = "auto",
+    ) -> None:
+        self.risk_aversion = risk_aversion
+        self.theta = theta
+        self.constraint = constraint
+        self.method = method
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.objective = objective
+        self.units = units
+
+    def _problem(self, returns: np.ndarray, constraint: Any, **more: Any) -> Composition:
+        return mean_entropic(returns, self.risk_aversion, self.theta, constraint, **more)
+
+    def _risk(self, earned: np.ndarray) -> float:
+        return tilted_value(-earned, self.theta)
+
+
+class MeanEVaRPortfolio(Portfolio):
+    """Weights that minimise −mean + κ·EVaR_β, the entropic value at risk, a bound of CVaR_β.
+
+    Args:
+        risk_aversion: κ.
+        beta: β.
+        constraint, method, tol, max_epochs, random_state, verbose, objective, units: as for
+            `MeanVariancePortfolio`.
+    """
+
+    @checks.explain_keywords
+    def __init__(
+        self,
+        risk_aversion: float = 1.0,
+        beta: float = 0.95,
+        constraint: Any = "long-only",
+        method: Any = None,
+        tol: float = 1e-6,
+        max_epochs: int = 1000,
+        random_state: Any = None,
+        verbose: bool = False,
+        objective: str = "utility",
+        units: str = "auto",
+    ) -> None:
+        self.risk_aversion = risk_aversion
+        self.beta = beta
+        self.constraint = constraint
+        self.method = method
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.objective = objective
+        self.units = units
+
+    def _problem(self, returns: np.ndarray, constraint: Any, **more: Any) -> Composition:
+        return mean_evar(returns, self.risk_aversion, self.beta, constraint, **more)
+
+    def _start(self, x: np.ndarray, returns: np.ndarray) -> Any:
+        spread = max(float(np.std(returns @ x)), float(np.abs(returns).max()) / 50)
+        return {"weights": x, "scale": np.asarray(spread, x.dtype)}
+
+    def _weights(self, x: Any) -> np.ndarray:
+        return x["weights"]
+
+    def _risk(self, earned: np.ndarray) -> float:
+        """The least z log(E e^{−earned/z}/(1 − β)), which is unimodal in z."""
+        spread = max(float(earned.std()), 1e-12)
+
+        def at(log_z: float) -> float:
+            z = math.exp(log_z)
+            return tilted_value(-earned, 1 / z) - z * math.log(1 - self.beta)
+
+        ends = math.log(spread) - 12, math.log(spread) + 12
+        return float(
+            minimize_scalar(at, bounds=ends, method="bounded", options={"xatol": 1e-9}).fun
+        )

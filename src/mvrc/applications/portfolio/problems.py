@@ -1,20 +1,19 @@
-"""Portfolio problems: −mean + κ·risk of the return rᵀx, for three risks."""
+"""Portfolio problems: −mean + κ·risk of the return rᵀx, the risk alone, or their ratio."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from mvrc.datasets.returns import Returns
+from mvrc.applications.portfolio import risks
+from mvrc.applications.portfolio.returns import kink_width, scenarios
 from mvrc.problem import Composition
-from mvrc.regularizers import L1, Parts, Regularizer, Simplex, Zero
+from mvrc.regularizers import L1, Box, Parts, Regularizer, Simplex, Zero
 from mvrc.support import checks
 
-SMOOTHING = 0.05  # default width of a smoothed kink, as a share of a typical standard deviation
+EXPONENT = {"float64": 400.0, "float32": 50.0}  # largest of EVaR's, for one unit of weight
 
 
 @checks.explain_keywords
@@ -23,6 +22,8 @@ def mean_variance(
     risk_aversion: float = 0.2,
     l1: float = 0.01,
     constraint: Regularizer | None = None,
+    objective: str = "utility",
+    sample_weight: Any = None,
 ) -> Composition:
     """−E rᵀx + κ Var(rᵀx) + μ‖x‖₁: the paper's risk-averse portfolio (Σ¹, x of length d).
 
@@ -33,16 +34,16 @@ def mean_variance(
             paper's numbers assume; with fractions the penalty outweighs any return and x = 0.
         risk_aversion: κ.
         l1: μ. On a simplex ‖x‖₁ is constant: any μ gives the same x, and the term is left out.
-        constraint: a set for x: `Simplex()` or `Simplex(upper=0.2)`, `Box(-0.1, 0.2)` or
-            `NonNegative()`; another one with l1 = 0.
+        constraint: a set for x: `Simplex()`, `Box(-0.1, 0.2)`, `NonNegative()` or a sum of sets;
+            one with which an ℓ₁ norm has no prox with l1 = 0.
+        objective: "utility" as above; "risk" for the variance alone; "ratio" for minus the mean
+            over the standard deviation, which needs a constraint that fixes the size of x.
+        sample_weight: of each day; equal when None.
     """
-    returns = check_returns(returns)
-    return Composition(
-        _moments,
-        _MeanVariance(checks.nonnegative("risk_aversion", risk_aversion)),
-        returns,
-        regularizer=_penalty(l1, constraint),
-    )
+    returns, weights = scenarios(returns, sample_weight)
+    risk = risks.deviation if objective == "ratio" else risks.variance
+    penalty = _penalty(l1, constraint)
+    return _problem(returns, weights, risks.moments, risk, risk_aversion, objective, penalty)
 
 
 @checks.explain_keywords
@@ -52,6 +53,8 @@ def mean_semideviation(
     order: int = 2,
     constraint: Regularizer | None = None,
     smoothing: float | None = None,
+    objective: str = "utility",
+    sample_weight: Any = None,
 ) -> Composition:
     """−E rᵀx + κ (E (E rᵀx − rᵀx)₊ᵖ)^(1/p): only falls below the mean count as risk (Σ¹).
 
@@ -68,20 +71,16 @@ def mean_semideviation(
         smoothing: width μ of the smoothed kink of (·)₊ for p = 1; for p = 2 the semideviation
             below which the root is replaced by its tangent. 0.05 of the median asset's standard
             deviation by default.
+        objective, sample_weight: as for `mean_variance`.
     """
-    returns = check_returns(returns)
+    returns, weights = scenarios(returns, sample_weight)
     if checks.integer("order", order) > 2:
         raise ValueError(f"order must be 1 or 2, not {order}.")
-    width = kink_width(smoothing, returns)
-    mean = returns.mean(axis=0)
-    return Composition(
-        _Shortfall(mean, width) if order == 1 else _SquaredShortfall(mean),
-        _Weighted(checks.nonnegative("risk_aversion", risk_aversion))
-        if order == 1
-        else _Rooted(checks.nonnegative("risk_aversion", risk_aversion), width),
-        returns,
-        regularizer=_set(constraint),
-    )
+    width = kink_width(smoothing, returns, weights)
+    mean = np.average(returns, axis=0, weights=weights).astype(returns.dtype)
+    inner = risks.Shortfall(mean, width) if order == 1 else risks.SquaredShortfall(mean)
+    risk = risks.second if order == 1 else risks.Root(width)
+    return _problem(returns, weights, inner, risk, risk_aversion, objective, _set(constraint))
 
 
 @checks.explain_keywords
@@ -91,6 +90,8 @@ def mean_cvar(
     beta: float = 0.95,
     constraint: Regularizer | None = None,
     smoothing: float | None = None,
+    objective: str = "utility",
+    sample_weight: Any = None,
 ) -> Composition:
     """−E rᵀx + κ CVaR_β(−rᵀx): the mean of the worst 1 − β of the losses counts (Σ¹).
 
@@ -106,74 +107,87 @@ def mean_cvar(
         beta: β, in (0, 1).
         constraint: a set for x; `Simplex()` when None.
         smoothing: μ; 0.05 of the median asset's standard deviation by default.
+        objective, sample_weight: as for `mean_variance`.
     """
-    returns = check_returns(returns)
-    if not 0 < checks.fraction("beta", beta) < 1:
-        raise ValueError(f"beta must lie strictly between 0 and 1, not {beta}.")
-    return Composition(
-        _TailLoss(1 - float(beta), kink_width(smoothing, returns)),
-        _Weighted(checks.nonnegative("risk_aversion", risk_aversion)),
-        returns,
-        regularizer=Parts(weights=_set(constraint)),
-    )
+    returns, weights = scenarios(returns, sample_weight)
+    inner = risks.TailLoss(_tail(beta), kink_width(smoothing, returns, weights))
+    penalty = Parts(weights=_set(constraint))
+    return _problem(returns, weights, inner, risks.second, risk_aversion, objective, penalty)
 
 
-def check_returns(returns: Any, names: Any = None) -> np.ndarray:
-    """Days × assets as an array of floats, or a sentence.
+@checks.explain_keywords
+def mean_entropic(
+    returns: Any,
+    risk_aversion: float = 1.0,
+    theta: float = 1.0,
+    constraint: Regularizer | None = None,
+    objective: str = "utility",
+    sample_weight: Any = None,
+) -> Composition:
+    """−E rᵀx + κ (1/θ) log E exp(−θ rᵀx): the entropic risk (Σ¹, x of length d).
+
+    g(x, r) = (rᵀx, e^{−θrᵀx}), continued as in `mvrc.losses.tilted` beyond exponents of 500 (60 in
+    float32), and f(y) = −y₁ + (κ/θ) log y₂.
 
     Args:
-        returns: an array, a DataFrame or `mvrc.datasets.Returns`.
-        names: of the assets, when returns does not have them.
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`.
+        risk_aversion: κ.
+        theta: θ, in 1 over the unit of the returns: how much more large losses count.
+        constraint: a set for x; `Simplex()` when None.
+        objective, sample_weight: as for `mean_variance`.
     """
-    if isinstance(returns, Returns):
-        return check_returns(returns.values, returns.assets)
-    names = getattr(returns, "columns", None) if names is None else names
-    values = _plain(returns)
-    if values.dtype.kind not in "iuf" or values.ndim != 2:
-        raise ValueError(
-            f"returns must be a table of numbers, days × assets, not an array of dtype "
-            f"{values.dtype} and shape {values.shape}."
-        )
-    days, assets = values.shape
-    if days < 2:
-        raise ValueError(f"returns must have at least two days, and has n_samples = {days}.")
-    if assets < 2:
-        raise ValueError(f"returns must have at least two assets, and has n_features = {assets}.")
-    values = values if values.dtype in (np.float32, np.float64) else values.astype(float)
-    broken = ~np.isfinite(values)
-    if broken.any():
-        raise ValueError(
-            f"returns has {broken.sum()} missing values (NaN or inf) on {broken.any(1).sum()} "
-            f"of {days} days, in {_columns(names, broken.any(0))}; drop those days or assets, "
-            f"or fill them."
-        )
-    constant = np.ptp(values, axis=0) == 0
-    if constant.any():
-        raise ValueError(
-            f"returns has {_columns(names, constant)} with the same return every day, an asset "
-            f"without risk; remove it."
-        )
-    return values
+    returns, weights = scenarios(returns, sample_weight)
+    theta = checks.positive("theta", theta)
+    inner, risk = risks.Exponential(theta), risks.Entropic(theta)
+    return _problem(returns, weights, inner, risk, risk_aversion, objective, _set(constraint))
 
 
-def _plain(returns: Any) -> np.ndarray:
-    """An array of numbers where one can be made: of objects, bools and pandas' nullable columns."""
-    values = np.asarray(returns)
-    if values.dtype.kind not in "Ob":
-        return values
-    try:
-        missing = returns.isna() if hasattr(returns, "isna") else False  # None and pandas.NA too
-        return np.where(missing, np.nan, values).astype(float)
-    except (TypeError, ValueError):
-        return values  # refused by its dtype
+@checks.explain_keywords
+def mean_evar(
+    returns: Any,
+    risk_aversion: float = 1.0,
+    beta: float = 0.95,
+    constraint: Regularizer | None = None,
+    objective: str = "utility",
+    sample_weight: Any = None,
+) -> Composition:
+    """−E rᵀx + κ EVaR_β: the entropic value at risk, the least Chernoff bound of CVaR_β (Σ¹).
+
+    EVaR_β = min over z > 0 of z log(E exp(−rᵀx/z)/(1 − β)) (Ahmadi-Javid, 2012), over x and z
+    together: g((x, z), r) = (rᵀx, z, e^{−rᵀx/z}) and f(y) = −y₁ + κ y₂ log(y₃/(1 − β)). The unknown
+    is {"weights": x, "scale": z}; z is at least the largest return over 400 (50 in float32).
+
+    Args:
+        returns: days × assets: an array, a DataFrame or `mvrc.datasets.Returns`.
+        risk_aversion: κ.
+        beta: β, in (0, 1).
+        constraint: a set for x; `Simplex()` when None.
+        objective, sample_weight: as for `mean_variance`.
+    """
+    returns, weights = scenarios(returns, sample_weight)
+    inner, risk = risks.ScaledExponential(), risks.EntropicAtRisk(_tail(beta))
+    least = float(np.abs(returns).max()) / EXPONENT[str(returns.dtype)]
+    penalty = Parts(weights=_set(constraint), scale=Box(least, np.inf))
+    return _problem(returns, weights, inner, risk, risk_aversion, objective, penalty)
 
 
-def _columns(names: Any, chosen: np.ndarray) -> str:
-    """'column 3' or 'columns Oil, Coal, …' by name where there are names."""
-    every = range(len(chosen)) if names is None else names
-    listed = [str(name) for name, is_one in zip(every, chosen, strict=True) if is_one]
-    more = ", …" if len(listed) > 5 else ""
-    return f"column{'s' if len(listed) > 1 else ''} {', '.join(listed[:5])}{more}"
+def _problem(
+    returns: np.ndarray, weights: Any, inner: Any, risk: Callable[[Any], Any],
+    risk_aversion: float, objective: str, penalty: Regularizer,
+) -> Composition:  # fmt: skip
+    checks.choice("objective", objective, risks.OBJECTIVES)
+    kappa = checks.nonnegative("risk_aversion", risk_aversion)
+    outer = risks.Objective(risk, kappa, objective)
+    if weights is None:
+        return Composition(inner, outer, returns, regularizer=penalty)
+    data = {"returns": returns, "weight": weights}
+    return Composition(risks.Weighted(inner), outer, data, regularizer=penalty)
+
+
+def _tail(beta: float) -> float:
+    if not 0 < checks.fraction("beta", beta) < 1:
+        raise ValueError(f"beta must lie strictly between 0 and 1, not {beta}.")
+    return 1 - float(beta)
 
 
 def _penalty(l1: float, constraint: Regularizer | None) -> Regularizer:
@@ -202,72 +216,3 @@ def _check_constraint(constraint: Any, such_as: str) -> None:
             f"constraint must be a regulariser such as {such_as}, or None, not "
             f"{checks.shown(constraint)}."
         )
-
-
-def kink_width(smoothing: Any, returns: np.ndarray) -> float:
-    """μ: what was given, or a share of the median asset's standard deviation."""
-    if smoothing is not None:
-        return checks.positive("smoothing", smoothing)
-    return SMOOTHING * float(np.median(returns.std(axis=0)))
-
-
-def smooth_plus(u: Any, width: Any) -> jax.Array:
-    """(u)₊, with (u + μ/2)²/(2μ) on |u| ≤ μ/2: convex, slope 1/μ-Lipschitz."""
-    near = jnp.clip(u + width / 2, 0, width)
-    return near**2 / (2 * width) + jnp.maximum(u - width / 2, 0)
-
-
-def _moments(x: jax.Array, r: jax.Array) -> jax.Array:
-    earned = r @ x
-    return jnp.stack([earned, earned**2])
-
-
-class _MeanVariance(eqx.Module):
-    risk_aversion: float
-
-    def __call__(self, y: jax.Array) -> jax.Array:
-        return -y[0] + self.risk_aversion * (y[1] - y[0] ** 2)
-
-
-class _Weighted(eqx.Module):
-    risk_aversion: float
-
-    def __call__(self, y: jax.Array) -> jax.Array:
-        return -y[0] + self.risk_aversion * y[1]
-
-
-class _Rooted(eqx.Module):
-    """−y₁ + κ√y₂; below δ² the root is its tangent, as an estimate of y₂ may be negative."""
-
-    risk_aversion: float
-    delta: float
-
-    def __call__(self, y: jax.Array) -> jax.Array:
-        tangent = (y[1] + self.delta**2) / (2 * self.delta)
-        root = jnp.sqrt(jnp.maximum(y[1], self.delta**2))
-        return -y[0] + self.risk_aversion * jnp.where(y[1] > self.delta**2, root, tangent)
-
-
-class _Shortfall(eqx.Module):
-    mean: np.ndarray
-    width: float
-
-    def __call__(self, x: jax.Array, r: jax.Array) -> jax.Array:
-        return jnp.stack([r @ x, smooth_plus((self.mean - r) @ x, self.width)])
-
-
-class _SquaredShortfall(eqx.Module):
-    mean: np.ndarray
-
-    def __call__(self, x: jax.Array, r: jax.Array) -> jax.Array:
-        return jnp.stack([r @ x, jnp.maximum((self.mean - r) @ x, 0) ** 2])
-
-
-class _TailLoss(eqx.Module):
-    tail: float  # 1 − β
-    width: float
-
-    def __call__(self, z: dict[str, jax.Array], r: jax.Array) -> jax.Array:
-        earned = r @ z["weights"]
-        over = smooth_plus(-earned - z["threshold"], self.width)
-        return jnp.stack([earned, z["threshold"] + over / self.tail])

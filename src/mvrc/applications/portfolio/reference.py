@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mvrc.applications.portfolio.problems import check_returns
+from mvrc.applications.portfolio.returns import check_returns
 from mvrc.support import checks
 
 

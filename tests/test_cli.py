@@ -21,7 +21,7 @@ import mvrc
 from mvrc import cli
 from mvrc.cli import parameters
 from mvrc.cli.app import app
-from mvrc.cli.loading import load, split
+from mvrc.experiments.loading import load, split
 from mvrc.solvers.catalogue import COUPLED
 
 PROBLEM = """
@@ -77,10 +77,13 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("portfolio", None)
 
 
-def run(*args, code=0):
+def run(*args, code=None):
+    """The command in this process; without a code it converges, or ends at the limit it has."""
     runner = CliRunner(env={"COLUMNS": "80"})
     done = runner.invoke(app, [str(arg) for arg in args], prog_name="mvrc")
-    assert done.exit_code == code, (done.output, done.exception)
+    limited = args and args[0] == "solve" and {"--epochs", "--samples", "--seconds"} & set(args)
+    codes = ((0, 3) if limited else (0,)) if code is None else (code,)
+    assert done.exit_code in codes, (done.exit_code, done.output, done.exception)
     return done
 
 
@@ -271,6 +274,45 @@ def test_an_interrupt_outside_of_the_run_is_130(folder):
     assert run("solve", "slow.py", code=130).stderr == "Interrupted.\n"
 
 
+def test_tune_finds_the_best_of_what_it_tried_and_goes_on(folder):
+    args = ("tune", "portfolio.py", "--methods", "proximal-gradient", "--seeds", 1, "--passes", 3)
+    args = (*args, "--lowest", -1, "--highest", 1, "--output", "tuned")
+    first = json.loads(run(*args, "--json").stdout)
+    files = {file: file.stat().st_mtime_ns for file in (folder / "tuned" / "tries").iterdir()}
+    assert len(files) == len(first["tried"]) >= 3
+    finite = [row for row in first["tried"] if row["objective"] is not None]
+    best = first["best"]["proximal-gradient"]
+    assert best["objective"] == min(row["objective"] for row in finite)
+    finer = json.loads(run(*args, "--search", "bisection", "--json").stdout)
+    assert len(finer["tried"]) > len(files)
+    assert finer["best"]["proximal-gradient"]["objective"] <= best["objective"]
+    assert all(file.stat().st_mtime_ns == when for file, when in files.items())  # not run again
+    assert len(rows(folder / "tuned" / "tuned.csv")) == len(finer["tried"])
+    assert "has no step size to tune" in refused(*args, "--methods", "auto")
+    assert "search must be 'grid' or 'bisection'" in refused(*args, "--search", "random")
+
+
+@pytest.mark.parametrize(
+    "args, sentence",
+    [
+        (("--seed", -3), "--seed must be an integer of at least 0, not -3."),
+        (("--epochs", -1), "--epochs must be an integer of at least"),
+        (("--tol", 0), "--tol must be a positive number"),
+        (("--method", "cvir"), "--method 'cvir' is unknown (did you mean 'civr'?)"),
+        (("--method", "civr", "--set", "period=a"), "--set period must be an integer"),
+        (("--method", "civr", "--set", "lr=1"), "--set lr: the method has no argument 'lr'"),
+    ],
+    ids=str,
+)
+def test_messages_name_the_option(folder, args, sentence):
+    assert sentence in refused("solve", "portfolio.py", *args)
+
+
+def test_exit_codes_tell_converged_from_a_limit(folder):
+    run("solve", "portfolio.py", code=0)
+    run("solve", "portfolio.py", *SET, "--epochs", 1, code=3)
+
+
 def test_bench(folder, monkeypatch):
     assert "is not in a checkout of mvrc" in refused("bench")
     (folder / "benchmarks").mkdir()
@@ -326,8 +368,11 @@ def process(folder, *args):
         os.close(ours)
 
 
-def test_ctrl_c_keeps_what_is_done(folder):
-    """A real process and a real SIGINT; then the same command, here, goes on with its run."""
+@pytest.mark.parametrize(
+    "sent, code, word", [("SIGINT", 130, "Interrupted"), ("SIGTERM", 143, "Terminated")]
+)
+def test_signals_keep_what_is_done(folder, sent, code, word):
+    """A real process and a real signal; then the same command, here, goes on with its run."""
     args = ("solve", "portfolio.py", *SET, "--output", "run", "--epochs")
     deadline = time.monotonic() + 60
     with process(folder, *args, "1000000000") as (started, written):
@@ -335,10 +380,12 @@ def test_ctrl_c_keeps_what_is_done(folder):
             assert started.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(0.3)  # the bar is drawn ten times a second
-        started.send_signal(signal.SIGINT)
+        started.send_signal(getattr(signal, sent))
         out = started.communicate(timeout=30)[0]
     err = b"".join(written).decode()
-    assert started.returncode == 130
+    assert started.returncode == code and f"{word}; all is saved in run." in err
+    modes = {file.stat().st_mode & 0o777 for file in (folder / "run").rglob("*") if file.is_file()}
+    assert len(modes) == 1  # that of any file here
     assert out.startswith("interrupted") and "gradient mapping" in err and "Traceback" not in err
     assert "To continue, run the same command:\r\n  mvrc solve portfolio.py" in err
     assert (folder / "cache" / "mvrc").is_dir()  # compiled programs are kept

@@ -295,3 +295,84 @@ def test_workers_end_with_their_parent(tmp_path, number):
     while any(Path(f"/proc/{w}").exists() for w in workers) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not [w for w in workers if Path(f"/proc/{w}").exists()]
+
+
+OWN = """
+import jax.numpy as jnp, numpy as np, mvrc
+
+def method(step_size):
+    return mvrc.CIVR(step_size, batch_size=8)
+
+def problem(returns):
+    inner = lambda x, r: jnp.stack([r @ x, (r @ x) ** 2])
+    outer = lambda y: -y[0] + 0.2 * (y[1] - y[0] ** 2)
+    return mvrc.Composition(inner, outer, returns), np.zeros(returns.shape[1])
+
+def whole():
+    return problem(np.random.default_rng(1).normal(0.1, 1.0, (60, 3)))
+"""
+OWN_TOML = """
+title = "Mine & yours"
+[methods.own]
+label = "Own"
+recipe = "own_parts:method"
+[methods.fista]
+label = "FISTA"
+recipe = "fista"
+[experiments.table]
+title = "A table"
+problem = "own_parts:problem"
+data = ["returns.csv"]
+methods = ["own", "fista"]
+step_size = 0.05
+batch_size = 8
+period = "pass"
+epochs = 3
+seeds = 2
+[experiments.whole]
+title = "Its own data"
+problem = "own_parts:whole"
+methods = ["own"]
+step_size = 0.05
+batch_size = 8
+period = "pass"
+epochs = 2
+seeds = 1
+"""
+
+
+def test_own_methods_problems_and_tables(tmp_path, monkeypatch):
+    """Run as they are; a change of the problem's file is another run; the page has the title."""
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "own_parts.py").write_text(OWN, "utf-8")
+    R = np.random.default_rng(0).normal(0.1, 1.0, (80, 4))
+    lines = [f"{20200101 + i},{','.join(map(repr, row.tolist()))}" for i, row in enumerate(R)]
+    (tmp_path / "returns.csv").write_text("\n".join(["date,a,b,c,d", *lines]), "utf-8")
+    file = tmp_path / "mine.toml"
+    file.write_text(OWN_TOML, "utf-8")
+    experiments = spec.load(file)
+    jobs = runner.plan(experiments)
+    assert [job.source.n for job in jobs] == [80, 80, 60]
+    np.testing.assert_array_equal(jobs[0].source.arrays[0], R)
+    out = tmp_path / "out"
+    runner.run(jobs, out, lambda job, done: None)
+    records = runner.records(out)
+    direct = mvrc.minimize(
+        *problems.loading.load("own_parts:problem", R), mvrc.CIVR(0.05, 8), epochs=3
+    )
+    assert records[0]["rows"]["objective"][0][-1] == pytest.approx(direct.objective, rel=1e-9)
+    assert spec.title(file) == "Mine & yours"
+    (tmp_path / "own_parts.py").write_text(OWN + "\n# changed\n", "utf-8")
+    assert runner.plan(experiments)[0].key != jobs[0].key
+    from mvrc.report.page import write
+
+    (out / "title.txt").write_text(spec.title(file), "utf-8")
+    assert "<title>Mine &amp; yours</title>" in write(out)["page"].read_text("utf-8")
+    file.write_text(OWN_TOML.replace("own_parts:method", "own_parts:methods"), "utf-8")
+    with pytest.raises(ValueError, match="own_parts defines no methods .did you mean 'method'"):
+        runner.plan(spec.load(file))
+    file.write_text(OWN_TOML.replace('"own_parts:whole"', '"portfolio"'), "utf-8")
+    with pytest.raises(ValueError, match="experiments.whole.data is empty"):
+        spec.load(file)

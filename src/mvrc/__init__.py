@@ -64,6 +64,7 @@ from mvrc.schedules import Power as Power
 from mvrc.schemes import OptaxScheme as OptaxScheme
 from mvrc.solvers.auto import Auto as Auto
 from mvrc.solvers.catalogue import METHODS as METHODS
+from mvrc.solvers.plotting import plot_many as plot_many
 from mvrc.solvers.result import History as History
 from mvrc.solvers.result import Result as Result
 from mvrc.solvers.result import Status as Status

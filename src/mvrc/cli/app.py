@@ -8,13 +8,13 @@ import typer
 from typer.core import TyperGroup
 
 import mvrc
+from mvrc.cli import signals
 from mvrc.cli.bench import bench
 from mvrc.cli.methods import methods
 from mvrc.cli.report import report
 from mvrc.cli.reproduce import reproduce
 from mvrc.cli.solve import solve
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+from mvrc.cli.tune import tune
 
 
 class Sentences(TyperGroup):
@@ -25,10 +25,11 @@ class Sentences(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with signals.listening():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo("Interrupted.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+            typer.echo(f"{signals.word()}.", err=True)
+            raise typer.Exit(signals.code()) from None
         except BrokenPipeError:  # the reader of a pipe has gone; typer knows what to do
             raise
         except (ValueError, TypeError, OSError, ImportError) as error:
@@ -45,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (solve, methods, reproduce, report, bench):
+for command in (solve, tune, methods, reproduce, report, bench):
     app.command()(command)
 
 

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from mvrc.cli import signals
 from mvrc.cli.shown import print_tables
 from mvrc.experiments import runner, spec
 from mvrc.experiments.complexity import plan
 from mvrc.support import checks
 
-INTERRUPTED = 130
 WORKERS = min(2, os.cpu_count() or 1)  # an epoch uses little more than one core
 
 
@@ -74,16 +74,18 @@ def reproduce(
     start = time.perf_counter()
     jobs = runner.plan(chosen, data, tuning)
     measured = plan.plan(theory, quick)
+    output.mkdir(parents=True, exist_ok=True)
+    runner.write_whole(output / "title.txt", spec.title(experiments))
     try:
         workers = checks.integer("--workers", workers)
         repeated = _run(jobs, output, workers, quiet=as_json) if jobs else 0
         repeated += _run_theory(measured, output, quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(
-            f"Interrupted. Finished runs are in {output}; the same command continues from there.",
+            f"{signals.word()}. Finished runs are in {output}; the same command continues there.",
             err=True,
         )
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(signals.code()) from None
     from mvrc.report.page import write
 
     written = write(output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -16,7 +15,6 @@ import jax
 import numpy as np
 
 import mvrc
-from mvrc.solvers.result import COLUMNS
 
 STATE = "state"  # the folder of the checkpoint
 
@@ -58,13 +56,9 @@ def save(folder: Path, result: mvrc.Result, summed: dict[str, Any]) -> list[str]
             for path, leaf in leaves(result.x).items():
                 with archive.open(f"{path}.npy", "w") as entry:
                     np.lib.format.write_array(entry, leaf)
-    table = io.StringIO()
-    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(result.history)
     files = {
         name: solution.getvalue(),
-        "history.csv": table.getvalue().encode(),
+        "history.csv": result.history.to_csv().encode(),
         "result.json": f"{dumps(summed, indent=2)}\n".encode(),
     }
     for file, content in files.items():

@@ -14,11 +14,15 @@ from rich.console import Console
 from rich.text import Text
 
 import mvrc
-from mvrc.cli import loading, parameters, saving
+from mvrc.cli import parameters, saving, signals, wording
+from mvrc.experiments import loading
 from mvrc.solvers import catalogue
 from mvrc.support import checks
 
-CODES = {mvrc.Status.DIVERGED: 1, mvrc.Status.INTERRUPTED: 130}  # of all others 0
+OF_LIMITS = ("EPOCHS", "SAMPLES", "SECONDS")
+CODES = {
+    "DIVERGED": 1, "UNBOUNDED": 1, **dict.fromkeys(OF_LIMITS, 3), "STALLED": 4, "PLATEAU": 4,
+}  # fmt: skip  # of all others 0
 
 
 def solve(
@@ -63,8 +67,8 @@ def solve(
     or the pair (problem, x0). The same command with the same --output continues
     where the last one ended, even with higher limits.
 
-    Exit codes: 0 converged or at a limit, 1 diverged, 2 wrong usage,
-    130 interrupted.
+    Exit codes: 0 converged, 1 diverged, 2 wrong usage, 3 a limit was reached,
+    4 stalled, 130 interrupted, 143 terminated.
 
     Examples:
 
@@ -74,17 +78,21 @@ def solve(
       mvrc solve my.module --tol 1e-6 --epochs 500 --output run
     """
     chosen = parameters.parse(settings or [])
-    recipe = type(catalogue.find(method))(**chosen)
     limits: dict[str, Any] = {
         "epochs": epochs, "samples": samples, "seconds": seconds, "tol": tol, "rtol": rtol,
     }  # fmt: skip
+    words = wording.Options(("method", "seed", *limits), chosen)
+    with words:
+        recipe = type(catalogue.find(method))(**chosen)
     if no_cache:
         mvrc.compilation_cache(None)
     bar = Console(stderr=True).is_terminal and not (quiet or as_json)
-    result = mvrc.minimize(
-        *_load(target, bar), recipe, **limits, seed=seed, progress=bar,
-        checkpoint=None if output is None else output / saving.STATE,
-    )  # fmt: skip
+    loaded = _load(target, bar)
+    with words:
+        result = mvrc.minimize(
+            *loaded, recipe, **limits, seed=seed, progress=bar,
+            checkpoint=None if output is None else output / saving.STATE,
+        )  # fmt: skip
     options = {"target": target, "set": chosen, **limits, "seed": seed}
     summed = saving.summary(result, method, options)
     files = [] if output is None else saving.save(output, result, summed)
@@ -96,7 +104,8 @@ def solve(
         _show(result, method, output, files)
     if result.status is mvrc.Status.INTERRUPTED:
         typer.echo(_how_to_go_on(output), err=True)
-    raise typer.Exit(CODES.get(result.status, 0))
+        raise typer.Exit(signals.code())
+    raise typer.Exit(CODES.get(result.status.name, 0))
 
 
 def _load(target: str, bar: bool) -> tuple[mvrc.Composition, Any]:
@@ -129,7 +138,10 @@ def _show(result: mvrc.Result, method: str, output: Path | None, files: list[str
 
 
 def _how_to_go_on(output: Path | None) -> str:
+    ended = signals.word()
     if output is None:
-        return "Interrupted, and nothing is saved; with --output DIR a run can be continued."
+        return f"{ended}, and nothing is saved; with --output DIR a run can be continued."
     again = shlex.join(["mvrc", *sys.argv[1:]])
-    return f"Interrupted; all is saved in {output}. To continue, run the same command:\n  {again}"
+    return (
+        f"{signals.word()}; all is saved in {output}. To continue, run the same command:\n  {again}"
+    )

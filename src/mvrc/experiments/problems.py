@@ -11,10 +11,12 @@ import mvrc
 from mvrc.applications import mean_variance, sparse_additive
 from mvrc.applications.portfolio import exact_mean_variance
 from mvrc.estimators import Spider
-from mvrc.experiments.sources import Source
+from mvrc.experiments import loading
+from mvrc.experiments.sources import Source, is_own
 from mvrc.experiments.spec import RESTARTED, Experiment, MethodSpec
 from mvrc.methods import Start
 from mvrc.schemes import ProximalScheme
+from mvrc.support import checks
 from mvrc.theory.smoothness import default_step_size
 
 
@@ -35,6 +37,8 @@ def task(experiment: Experiment, source: Source) -> Task:
 
 @functools.lru_cache(maxsize=8)
 def _task(problem: str, source: Source) -> Task:
+    if is_own(problem):
+        return _own(problem, source)
     return {"portfolio": _portfolio, "spam": _spam}[problem](source)
 
 
@@ -58,6 +62,8 @@ def refuse_unfit(experiment: Experiment, source: Source) -> None:
 
 def _composition(problem: str, source: Source) -> tuple[mvrc.Composition, np.ndarray]:
     """Risk aversion 0.2, 0.01‖x‖₁, x₀ = 0; or λ = 1, μ = 0.001, x₀ = 0.01 everywhere."""
+    if is_own(problem):
+        return loading.load(problem, *(source.arrays if source.name != problem else ()))
     if problem == "portfolio":
         (returns,) = source.arrays
         return mean_variance(returns, 0.2, 0.01), np.zeros(returns.shape[1])
@@ -83,6 +89,13 @@ def _spam(source: Source) -> Task:
     return Task(problem, x0, result.objective, False, 1 / (4 * step))
 
 
+def _own(target: str, source: Source) -> Task:
+    """The best value is the lowest that `Auto` meets; L is estimated at x0."""
+    problem, x0 = _composition(target, source)
+    result = mvrc.minimize(problem, x0, epochs=1000)
+    return Task(problem, x0, result.objective, False, 1 / (4 * default_step_size(problem, x0)))
+
+
 def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | None = None) -> Any:
     """The recipe with the experiment's sizes; `step_size` in place of the paper's."""
     if spec.recipe == "auto":
@@ -90,6 +103,9 @@ def method(spec: MethodSpec, experiment: Experiment, n: int, step_size: float | 
     if spec.recipe == "fista":
         return mvrc.FISTA(step_size)
     step = (experiment.step_size if step_size is None else step_size) * spec.step_factor
+    if is_own(spec.recipe):
+        made = loading.find(spec.recipe)[1](step)
+        return made if hasattr(made, "resolve") else checks.instance(spec.recipe, made, mvrc.Method)
     batch, outer = experiment.batch_size, experiment.outer_batch_size
     sizes: dict[str, Any] = {"batch_size": batch, "period": experiment.steps(n)}
     if outer is not None:

@@ -83,7 +83,7 @@ def plan(
     experiments: dict[str, Experiment], folder: str | Path | None = None, tuned: bool = True
 ) -> list[Job]:
     """The jobs, the figure's first."""
-    found = {name: sources.find(e.data, folder) for name, e in experiments.items()}
+    found = {name: sources.find(e.data, folder, e.problem) for name, e in experiments.items()}
     wanted = [
         (name, e)
         for name, e in experiments.items()

@@ -15,13 +15,20 @@ from mvrc.experiments.schema import CLOSED, Count, Positive, Some, Truth, Word
 from mvrc.support import checks
 
 RESTARTED = "diminishing-restart"  # momentum in a word
+PAPER = "Momentum with variance reduction: the paper's experiments, run again"
 OWN_STEP = ("asc-pg", "auto", "fista")  # recipes to which the experiment's step is not given
 FINEST = 1 / 16  # spacing of k that a grid may have
 FARTHEST = 12  # the largest |k| of a step 2^k/L: beyond, every method diverges or stands still
 
 
 def _recipe(name: str, value: Any) -> str:
+    if sources.is_own(value):
+        return str(value)
     return checks.choice(name, value, ("auto", *mvrc.METHODS))
+
+
+def _problem(name: str, value: Any) -> str:
+    return str(value) if sources.is_own(value) else checks.choice(name, value, sources.OF_PROBLEM)
 
 
 def _momentum(name: str, value: Any) -> float | str:
@@ -107,16 +114,14 @@ class Experiment:
 
     id: Word
     title: Word
-    data: Annotated[tuple[Word, ...], Some]  # sources, tried in order
-    problem: Annotated[
-        str, schema.checked(lambda name, value: checks.choice(name, value, sources.OF_PROBLEM))
-    ]
+    problem: Annotated[str, schema.checked(_problem)]
     methods: Annotated[Methods, Some]
     step_size: Positive
     batch_size: Count
     period: Annotated[int | str, schema.checked(_period)]
     epochs: Count
     seeds: Count
+    data: tuple[Word, ...] = ()  # sources, tried in order; may be left out of "module:name" alone
     asc_pg: AscPg | None = dataclasses.field(default=None, metadata={"table": AscPg})
     outer_batch_size: Count | None = None
     tuning: Tuning | None = dataclasses.field(default=None, metadata={"table": Tuning})
@@ -140,6 +145,15 @@ class File:
     methods: Annotated[dict[str, Any], Some]
     experiments: Annotated[dict[str, Any], Some]
     seeds: Count = 10
+    title: Word = PAPER  # of the page
+
+
+def title(path: str | Path | None) -> str:
+    """The page's title: that of the file, or its name where it has none."""
+    if path is None:
+        return PAPER
+    table = schema.read(Path(path))
+    return str(table.get("title", Path(path).stem))
 
 
 def load(path: str | Path | None = None) -> dict[str, Experiment]:
@@ -210,8 +224,12 @@ def _experiment(
     if isinstance(table, dict):
         table = {"seeds": seeds, **table}
     spec = schema.fit(Experiment, table, file, *at, names=names, id=name, where=where)
+    if not spec.data and not sources.is_own(spec.problem):
+        raise ValueError(f"{where}.data is empty and needs at least one entry.")
+    known = sources.OF_PROBLEM.get(spec.problem, sources.KNOWN)
     for i, source in enumerate(spec.data):
-        checks.choice(f"{where}.data[{i}]", source, sources.OF_PROBLEM[spec.problem])
+        if not sources.is_file(source):
+            checks.choice(f"{where}.data[{i}]", source, known)
     tuning = spec.tuning
     if tuning is not None and tuning.highest < tuning.lowest:
         raise ValueError(

@@ -13,6 +13,7 @@ import numpy as np
 
 from mvrc.experiments import runner
 from mvrc.experiments.complexity import plan
+from mvrc.experiments.spec import PAPER
 from mvrc.report import complexity_claims, complexity_figure, complexity_page, figures
 from mvrc.report.claims import CONTROL, Claim, Table, claims
 from mvrc.report.summary import METRICS, Column, columns
@@ -43,7 +44,8 @@ def write(output: Path) -> dict[str, Path]:
         png, pdf = complexity_figure.draw(theory, output / "complexity")
         written |= {"complexity": png, "complexity_pdf": pdf}
     made = (records or theory)[0]["made_with"]
-    page.write_text(_page(table, assessed, made, (theory, own, plan.expected(output))), "utf-8")
+    text = _page(table, assessed, made, (theory, own, plan.expected(output)))
+    page.write_text(_titled(text, output), "utf-8")
     plain = [claim.__dict__ for claim in (*assessed, *complexity_claims.claims(theory))]
     (output / "claims.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False), "utf-8")
     return {"page": page, "claims": output / "claims.json", **written}
@@ -63,8 +65,16 @@ def write_so_far(output: Path, keys: list[str], left: int) -> Path:
     more = f"{left} runs are still to be done: load the page again to see more. "
     page, new = output / "page.html", output / "page.html.new"
     theory = (*plan.records(output), plan.expected(output))
-    new.write_text(_page(table, claims(table), records[0]["made_with"], theory, more), "utf-8")
+    text = _page(table, claims(table), records[0]["made_with"], theory, more)
+    new.write_text(_titled(text, output), "utf-8")
     return new.replace(page)  # a browser finds a whole page at any time
+
+
+def _titled(text: str, output: Path) -> str:
+    """With the title that the runs were made under."""
+    file = output / "title.txt"
+    title = file.read_text("utf-8") if file.exists() else PAPER
+    return text.replace("<!--TITLE-->", html.escape(title))
 
 
 def summary(output: Path) -> tuple[list[Column], list[Claim]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import secrets
 import tempfile
 import time
 import warnings
@@ -62,9 +63,9 @@ class Checkpoint:
             **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)},
         }
         prefix = f"{_TEMPORARY}{os.getpid()}-"
-        descriptor, temporary = tempfile.mkstemp(".tmp", prefix, self.path.parent)
+        temporary = self.path.parent / f"{prefix}{secrets.token_hex(4)}.tmp"
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with temporary.open("xb") as file:  # in the mode of all other files, unlike mkstemp
                 np.savez(file, **arrays)  # type: ignore[arg-type]
                 file.flush()
                 os.fsync(file.fileno())
@@ -72,7 +73,7 @@ class Checkpoint:
             self._saved = time.monotonic()
             self._took = self._saved - start
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
     def try_to_save(self, state: Any, rows: list[dict[str, Any]]) -> str:

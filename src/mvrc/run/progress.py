@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import sys
 import time
 from typing import Any
 
@@ -14,7 +16,10 @@ SECONDS = 0.1  # between two rows shown
 
 
 class Bar:
-    """A context manager around a run; rich is imported only when the bar is shown."""
+    """A context manager around a run; rich is imported only when the bar is shown.
+
+    In a notebook it is drawn with IPython alone.
+    """
 
     def __init__(self, shown: Any, stop: Stop) -> None:
         if not isinstance(shown, bool):
@@ -24,7 +29,7 @@ class Bar:
         self._last: tuple[dict[str, Any], int] | None = None
         self._shown = 0.0
         if shown:
-            self._bar = _rich_bar()
+            self._bar = _notebook() or _rich_bar()
             self._task = self._bar.add_task("minimize", total=1.0, epoch="compiling", numbers="")
 
     def __enter__(self) -> Bar:
@@ -66,6 +71,50 @@ class Bar:
             f"gradient mapping {np.median(row['gradient_mapping']):.2e} "
             f"{row['inner_values']:,} samples",
         )
+
+
+def _notebook() -> Any:
+    """A bar for the kernel of a notebook, where there is one."""
+    shell = sys.modules.get("IPython")
+    running = None if shell is None else shell.get_ipython()
+    return NotebookBar() if hasattr(running, "kernel") else None
+
+
+class NotebookBar:
+    """The part of rich's progress bar that `Bar` uses, as HTML in the output of the cell."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._shown: dict[str, Any] = {}
+        self._began = 0.0
+
+    def add_task(self, _: str, **shown: Any) -> int:
+        self._shown = {"completed": 0.0, **shown}
+        return 0
+
+    def update(self, _: int, **shown: Any) -> None:
+        self._shown |= shown
+
+    def start(self) -> None:
+        from IPython.display import display
+
+        self._began = time.monotonic()
+        self._handle = display(self._bundle(), raw=True, display_id=True)
+
+    def refresh(self) -> None:
+        self._handle.update(self._bundle(), raw=True)
+
+    def stop(self) -> None:
+        self._shown["completed"] = 1.0
+        self.refresh()
+
+    def _bundle(self) -> dict[str, str]:
+        done, seconds = self._shown["completed"], time.monotonic() - self._began
+        left = f" {seconds * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
+        words = f"{self._shown['epoch']} {self._shown['numbers']}{left}"
+        bar = f'<progress value="{done:.4f}" max="1"></progress>'
+        text = f"[{'#' * round(24 * done):24}] {words}"
+        return {"text/plain": text, "text/html": f"{bar} <code>{html.escape(words)}</code>"}
 
 
 def _rich_bar() -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import enum
+import io
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +37,7 @@ class Status(enum.Enum):
     SECONDS = "Reached the time limit."
     CALLBACK = "The callback asked to stop."
     STOPPED = "The caller made no further step."
-    INTERRUPTED = "The run was interrupted from the keyboard."
+    INTERRUPTED = "The run was interrupted."
     DIVERGED = "The iterates diverged."
 
 
@@ -59,6 +61,15 @@ class History:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)
 
+    def __getattr__(self, name: str) -> Any:
+        """A column as an attribute."""
+        if name in COLUMNS:
+            return self[name]
+        near = checks.nearest(name, COLUMNS)
+        raise AttributeError(
+            f"History has no attribute {name!r}{near}; its columns are {', '.join(COLUMNS)}."
+        )
+
     def __getitem__(self, column: str) -> np.ndarray:
         if column not in COLUMNS:
             near = checks.nearest(column, COLUMNS)
@@ -74,6 +85,16 @@ class History:
         except ImportError as error:
             raise extras.missing("to_pandas() needs pandas", "pandas") from error
         return pandas.DataFrame(self.rows, columns=list(COLUMNS))
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The history as CSV, and in a file when there is a path."""
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        if path is not None:
+            Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return text.getvalue()
 
     def __repr__(self) -> str:
         if not self.rows:
@@ -130,6 +151,48 @@ class Result:
         """Epochs made."""
         return int(np.max(self.state.core.epoch))
 
+    @property
+    def fun(self) -> float:
+        """`objective`, as SciPy calls it."""
+        return self.objective
+
+    @property
+    def success(self) -> bool:
+        """Whether the run converged, or came as far as its precision allows."""
+        return self.status in (Status.CONVERGED, Status.PRECISION)
+
+    def __getattr__(self, name: str) -> Any:
+        """The right name for one that other libraries have."""
+        known = _ELSEWHERE.get(name)
+        hint = f"; it is result.{known}" if known else checks.nearest(name, _OWN)
+        raise AttributeError(f"Result has no attribute {name!r}{hint}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What can be written as JSON or as a row of a table: numbers and words, without state.
+
+        x is a list of numbers, or a dictionary of lists by the paths of its arrays.
+        """
+        leaves = jax.tree_util.tree_leaves_with_path(self.x)
+        named = {
+            jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf).tolist()
+            for path, leaf in leaves
+        }
+        return {
+            "status": self.status.name,
+            "message": self.message,
+            "success": self.success,
+            "x": named.get("", named),
+            "objective": self.objective,
+            "gradient_mapping": self.gradient_mapping,
+            "epochs": self.epochs,
+            **self.counts._asdict(),
+            "seconds": self.seconds,
+            "wall_seconds": self.wall_seconds,
+            "step_size": self.step_size,
+            "interval": None if self.interval is None else list(self.interval),
+            "notes": list(self.notes),
+        }
+
     def explain(self) -> str:
         """What was chosen and why, what happened, and how the run ended, one sentence per line."""
         return "\n".join([*self.notes, *_happened(self.history), self.message])
@@ -165,6 +228,11 @@ class Result:
             ) from error
         return checks.instance(f"the file {str(path)!r}", found, Result)
 
+    def _repr_html_(self) -> str:
+        from mvrc.solvers.html import of_result
+
+        return of_result(self)
+
     def __repr__(self) -> str:
         return (
             f"Result({self.status.name}: {self.message}\n"
@@ -172,6 +240,22 @@ class Result:
             f"epochs = {self.epochs}, inner values = {self.counts.inner_values:,}, "
             f"seconds = {self.seconds:.3g})"
         )
+
+
+# Names of other libraries, and ours.
+_ELSEWHERE = {
+    **dict.fromkeys(("nit", "n_iter", "n_iter_", "nepochs", "iterations"), "epochs"),
+    **dict.fromkeys(("value", "loss", "f", "fval", "objective_"), "objective"),
+    **dict.fromkeys(("jac", "grad", "gradient", "grad_norm"), "gradient_mapping"),
+    **dict.fromkeys(("nfev", "njev", "evaluations"), "counts"),
+    **dict.fromkeys(("params", "weights", "solution", "coef_", "x_opt"), "x"),
+    **dict.fromkeys(("time", "elapsed", "runtime", "solve_time"), "wall_seconds"),
+    **dict.fromkeys(("reason", "msg"), "message"),
+    **dict.fromkeys(("converged",), "success"),
+    **dict.fromkeys(("losses", "trace", "log", "objectives"), 'history["objective"]'),
+    **{name: f"history.{name}" for name in ("to_pandas", "to_csv")},
+}
+_OWN = (*(field.name for field in dataclasses.fields(Result)), "epochs", "fun", "success")
 
 
 def _happened(history: History) -> list[str]:

@@ -1,4 +1,4 @@
-"""The problem and x0 that `mvrc solve` is asked for, from a Python file or a module."""
+"""What a Python file or a module of the user's defines: a problem and x0, or a method."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ from mvrc.support import checks
 _MODULE = "mvrc_solve_target"  # the name under which a file is imported
 
 
-def load(target: str) -> tuple[mvrc.Composition, Any]:
-    """Problem and x0 of `FILE_OR_MODULE[:NAME]`; NAME is `problem` by default."""
+def load(target: str, *data: Any) -> tuple[mvrc.Composition, Any]:
+    """Problem and x0 of `FILE_OR_MODULE[:NAME]`; NAME is `problem` by default.
+
+    A function is called, with `data` where there are any.
+    """
     where, name = split(target)
-    module = _file(Path(where)) if _is_file(where) else _module(where)
-    if not hasattr(module, name):
-        raise ValueError(f"{where} defines no {name}{_others(module, where, name)}")
-    found = getattr(module, name)
+    module, found = find(target)
     shown = name
     if callable(found) and not isinstance(found, mvrc.Composition):
-        found, shown = _guarded(f"{name}() of {where}", found), f"{name}()"
+        found, shown = _guarded(f"{name}() of {where}", found, *data), f"{name}()"
+    elif data:
+        raise TypeError(
+            f"{name} of {where} must be a function of the data that gives the problem and x0, not "
+            f"{checks.shown(found)}."
+        )
     problem, x0 = found if _is_pair(found) else (found, getattr(module, "x0", None))
     if not isinstance(problem, mvrc.Composition):
         raise TypeError(
@@ -38,6 +43,15 @@ def load(target: str) -> tuple[mvrc.Composition, Any]:
             f"{name}() return the pair (problem, x0)."
         )
     return problem, x0
+
+
+def find(target: str) -> tuple[ModuleType, Any]:
+    """The module of `FILE_OR_MODULE[:NAME]`, and what it calls so."""
+    where, name = split(target)
+    module = _file(Path(where)) if _is_file(where) else _module(where)
+    if not hasattr(module, name):
+        raise ValueError(f"{where} defines no {name}{_others(module, where, name)}")
+    return module, getattr(module, name)
 
 
 def split(target: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import mvrc
 from mvrc.experiments.complexity import fit, measure, plan, search
 from mvrc.experiments.complexity.family import RADIUS, Knobs, known, least_dominance
+from mvrc.report import page
 
 CASES = (
     Knobs("flat", n=12, noise=0.7, a=0.5),
@@ -183,3 +185,47 @@ def test_one_exponent_from_scratch():
     samples = np.array([point["samples"] for point in record["points"]], float)
     measured = fit.exponent(1 / levels, samples)
     assert measured.value == pytest.approx(1.5, abs=0.1)
+
+
+def test_runs_are_kept_and_shown(tmp_path, monkeypatch):
+    """A plan goes on where it stopped; the page shows its runs, and says whose they are."""
+    asked = []
+
+    def measured(job):
+        asked.append(job.name)
+        points = [{"at": float(n), "level": 0.1, "samples": [n**0.5] * 4, "steps": 9,
+                   "farthest": 1.0} for n in (16, 64, 256)]  # fmt: skip
+        return {"kind": "sweeps", "id": job.spec.id, "method": job.method, "power": 1,
+                "spec": dataclasses.asdict(job.spec), "points": points, "cpu_seconds": 1.0,
+                "made_with": {"mvrc": "0", "jax": "0", "machine": "none"}}  # fmt: skip
+
+    monkeypatch.setattr(plan.Job, "measured", measured)
+    jobs = plan.plan(["sum1-n"], False)
+    told = []
+    plan.run(jobs[:2], tmp_path, lambda job, done: told.append(done))
+    plan.run(jobs, tmp_path, lambda job, done: told.append(done))
+    assert told == [False, False, True, True, False, False, False] and len(asked) == len(jobs)
+    written = page.write(tmp_path)  # without the paper's experiments
+    text = written["page"].read_text("utf-8")
+    assert "Run here: 5 runs" in text and "mvrc reproduce --only sum1-n" in text
+    assert "0.50 ± 0.00" in text and written["complexity"].exists()
+    found = {c["sentence"]: c["assessment"] for c in json.loads(written["claims"].read_text())}
+    assert found["Σ¹: samples grow like √n (n + √n ε⁻², T ≫ √n)"] == "holds"
+    assert found["Σ¹: samples of C-SAGA grow like n^⅔"] == "does not hold"
+
+
+def test_plans():
+    """The short version is a part of all; names are those of the tables."""
+    whole, short = plan.plan(["complexity"], False), plan.plan(["complexity"], True)
+    assert {job.spec.id for job in short} < {job.spec.id for job in whole}
+    assert len({job.key for job in (*whole, *short)}) == len(whole) + len(short)
+    with pytest.raises(ValueError, match="only must be"):
+        plan.plan(["complexities"], False)
+
+
+def test_what_comes_with_the_library_is_of_its_plan():
+    """The recorded runs are those that the library's own file plans."""
+    names = {(job.spec.id, job.method) for job in plan.plan(["complexity"], False)}
+    shipped = plan.shipped()
+    assert {(r["id"], r["method"]) for r in shipped} <= names
+    assert all(measure.inside(r) for r in shipped if r["kind"] == "sweeps")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mvrc.report.complexity_page import STYLED, Panel, guide, panels
 from mvrc.support import extras
 
 COLUMNS = 4
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻·", "0123456789-.")
 
 
 def draw(records: list[Record], stem: Path, only: tuple[str, ...] = ()) -> list[Path]:
@@ -53,11 +55,21 @@ def _panel(axis: Any, panel: Panel, handles: dict[str, Any]) -> None:
     ends, theory = guide(panel)
     (line,) = axis.plot(ends, theory, color="black", lw=0.8, linestyle=(0, (1, 2)))
     handles.setdefault("theory's slope", line)
-    axis.annotate(panel.word, (ends[1], theory[1]), fontsize=8, ha="right", va="bottom")
+    axis.annotate(_mathtext(panel.word), (ends[1], theory[1]), fontsize=8, ha="right", va="bottom")
     axis.set(xscale="log", yscale="log", xlabel=panel.axis)
+    for side, limits in ((axis.xaxis, axis.get_xlim()), (axis.yaxis, axis.get_ylim())):
+        figures.set_ticks(side, *limits)
     axis.set_title(_short(panel.title), fontsize=7.5)
     axis.grid(which="major", alpha=0.3, lw=0.4)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _mathtext(word: str) -> str:
+    """'ε⁻¹·⁵' with an exponent of mathtext: fonts lack some of the raised figures."""
+    found = re.match("([^⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)([⁰¹²³⁴⁵⁶⁷⁸⁹⁻·]+)$", word)
+    if found is None:
+        return word
+    return f"${found[1]}^{{{found[2].translate(_RAISED)}}}$".replace("ε", r"\epsilon")
 
 
 def _short(title: str) -> str:

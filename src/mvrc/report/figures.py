@@ -100,7 +100,7 @@ def _panel(axis: Any, column: Column, metric: str) -> None:
     if len(ends):
         low, high = ends.min() / 1.6, ends.max() * 1.6
         axis.set_ylim(low, high)
-        _ticks(axis, low, high)
+        set_ticks(axis.yaxis, low, high)
 
 
 def _line(axis: Any, curve: Curve, metric: str, place: int, count: int) -> None:
@@ -121,13 +121,13 @@ def _line(axis: Any, curve: Curve, metric: str, place: int, count: int) -> None:
     )  # fmt: skip
 
 
-def _ticks(axis: Any, low: float, high: float) -> None:
+def set_ticks(axis: Any, low: float, high: float) -> None:
     """Powers of ten, and 2 and 5 times them where there are few: one style, as on the page."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    axis.yaxis.set_major_locator(FixedLocator(ticks(low, high)))
-    axis.yaxis.set_major_formatter(FuncFormatter(_power))
-    axis.yaxis.set_minor_locator(NullLocator())
+    axis.set_major_locator(FixedLocator(ticks(low, high)))
+    axis.set_major_formatter(FuncFormatter(_power))
+    axis.set_minor_locator(NullLocator())
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -14,7 +14,9 @@ from mvrc.experiments.complexity.family import RADIUS, Known, known
 from mvrc.experiments.complexity.sweeps import Sweep
 
 FIRST_STEP = 0.5  # where the search for a factor starts, times 1/L with L = 1 of F
-LINE = (1e-1, 1e-8)  # the gap, relative to its first value, between which it is to be a line
+# The gap, relative to its first value, between which it is to be a line. Where κ is small both
+# unknowns are in the convex part only below 1e-4; before, F is dominant with other constants.
+LINE = (1e-4, 1e-12)
 
 
 def measure(sweep: Sweep, method: str) -> dict[str, Any]:
@@ -116,10 +118,11 @@ def _best(sweep: Sweep, method: str) -> dict[str, Any]:
         make = functools.partial(_sized, at, method, goal[1])
         cost = functools.partial(_cost, sweep, at, goal, make)
         root = round(math.log2(n) / 2)
-        start = choice or (root, root, _first_power(sweep, method))
+        known_rule = "gradient" if method == "minibatch" else method
+        start = choice or (root, root, _first_power(sweep, known_rule))
         moves = [(0, 0, 1), (0, 2, 0), (2, 0, 0)]
         if method == "minibatch":  # which has no period; the first batch is everything
-            start, moves = choice or (2 * root, 0, _first_power(sweep, "gradient")), moves[::2]
+            start, moves = choice or (2 * root, 0, start[2]), moves[::2]
         choice, tried = search.climb(cost, start, sweep.most, moves)
         seeds = list(range(sweep.seeds))
         run = trace(at, make(choice), seeds, goal, sweep.most)
@@ -212,9 +215,9 @@ def _slopes(run: Trace) -> tuple[np.ndarray, np.ndarray]:
     return np.array(samples), np.array(fits)
 
 
-def inside(record: dict[str, Any], sweep: Sweep) -> bool:
-    """Whether all query points stayed where the constants hold."""
-    if sweep.problem.shape != "dominant":
+def inside(record: dict[str, Any]) -> bool:
+    """Whether all query points of a record stayed where the constants hold."""
+    if record["spec"]["problem"]["shape"] != "dominant":
         return True
     return all(point["farthest"] <= RADIUS for point in record["points"])
 

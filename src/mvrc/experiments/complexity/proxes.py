@@ -23,6 +23,7 @@ from mvrc.support import checks
 KINDS = ("nuclear", "group", "total-variation")
 METHODS = ("mvrc-constant", "civr", "katyusha")
 GROUP = 20  # coordinates of a group
+FIRST = -3  # the search for a step 2^k times that of full passes starts here
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Proxes:
         weight: of r.
         gap: relative to that of x₀ = 0, to be reached.
         epochs: of a run, at most.
+        batch, period: S and τ of all methods: large batches, as a sample's own curvature is many
+            times that of the mean here.
         seeds: from 0, each measured one after the other.
     """
 
@@ -49,6 +52,8 @@ class Proxes:
     weight: Positive
     gap: Positive
     epochs: Count
+    batch: Count
+    period: Count
     methods: Annotated[
         tuple[Annotated[str, schema.checked(lambda n, v: checks.choice(n, v, METHODS))], ...], Some
     ] = METHODS
@@ -63,7 +68,7 @@ class Proxes:
 def measure(spec: Proxes) -> dict[str, Any]:
     """The record: number of prox, seconds and samples to the gap, each method at its best step."""
     problem, x0 = _problem(spec)
-    best = mvrc.minimize(problem, x0, mvrc.FISTA(), epochs=400, rtol=1e-7, record_every=20)
+    best = mvrc.minimize(problem, x0, mvrc.FISTA(), epochs=100, rtol=1e-6, record_every=20)
     lowest, first = best.objective, float(problem.objective(x0))
     level = lowest + spec.gap * (first - lowest)
     size = best.step_size
@@ -71,10 +76,11 @@ def measure(spec: Proxes) -> dict[str, Any]:
     for name in spec.methods:
 
         def cost(choice: tuple[int, ...], most: float, name: str = name) -> float:
-            made = _run(spec, problem, x0, name, size * 2.0 ** choice[0], level, OWN_SEEDS)
+            step = size * 2.0 ** choice[0]
+            made = _run(spec, problem, x0, name, step, level, OWN_SEEDS, most)
             return made["prox"] if made["prox"] is not None else np.inf
 
-        chosen, tried = search.climb(cost, (-1,), np.inf, [(1,)])
+        chosen, tried = search.climb(cost, (FIRST,), np.inf, [(1,)])
         step = size * 2.0 ** chosen[0]
         runs = [_run(spec, problem, x0, name, step, level, s) for s in range(spec.seeds)]
         points.append(
@@ -85,16 +91,25 @@ def measure(spec: Proxes) -> dict[str, Any]:
 
 
 def _run(
-    spec: Proxes, problem: Any, x0: Any, name: str, step: float, level: float, seed: int
+    spec: Proxes,
+    problem: Any,
+    x0: Any,
+    name: str,
+    step: float,
+    level: float,
+    seed: int,
+    most: float = np.inf,
 ) -> dict[str, Any]:
+    sizes: dict[str, Any] = {"batch_size": spec.batch, "period": spec.period}
     method = {
-        "mvrc-constant": lambda: mvrc.MVRC(step / 1.8, mvrc.Constant(0.8)),
-        "civr": lambda: mvrc.CIVR(step),
-        "katyusha": lambda: mvrc.Katyusha(step),
+        "mvrc-constant": lambda: mvrc.MVRC(step / 1.8, mvrc.Constant(0.8), **sizes),
+        "civr": lambda: mvrc.CIVR(step, **sizes),
+        "katyusha": lambda: mvrc.Katyusha(step, **sizes),
     }[name]()
+    ceiling = 2 * float(problem.objective(x0))  # above it a step is too long
     result = mvrc.minimize(
         problem, x0, method, epochs=spec.epochs, seed=seed,
-        callback=lambda info: info.objective <= level,
+        callback=lambda info: not level < info.objective < ceiling or info.counts.prox > most,
     )  # fmt: skip
     rows = result.history
     reached = np.flatnonzero(rows["objective"] <= level)

@@ -74,7 +74,8 @@ class Sweep:
     short: Truth = True  # whether it is part of --quick
 
     def quick(self) -> Sweep:
-        """Fewer values and seeds."""
+        """Fewer values and seeds, and the first two methods."""
         values = self.quick_values or self.values[:3]
         at = min(values, key=lambda value: abs(value - self.tune_at))
-        return dataclasses.replace(self, values=values, tune_at=at, seeds=min(3, self.seeds))
+        few = {"values": values, "tune_at": at, "seeds": min(3, self.seeds)}
+        return dataclasses.replace(self, methods=self.methods[:2], **few)

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from mvrc.run.arguments import (
@@ -27,7 +26,7 @@ from mvrc.run.fingerprint import fingerprint, glance
 from mvrc.run.measuring import Recorder
 from mvrc.run.progress import Bar
 from mvrc.run.setup import Setup
-from mvrc.run.state import Progress, Row, State, with_best
+from mvrc.run.state import Progress, Row, State, on_device, with_best
 from mvrc.run.stopping import Ends, Stop, broken_rows, lost_rows
 from mvrc.run.together import Clock, Together
 from mvrc.solvers.result import History, Result, Status
@@ -153,7 +152,7 @@ class Run:
         if not rows:
             return state, rows
         if not self.setup.solver.on_host:
-            state = state._replace(core=jax.device_put(state.core))
+            state = state._replace(core=on_device(state.core))
         if state.restarts:
             self.setup.shorten(int(state.restarts))
             self.recorder = self._recorder()

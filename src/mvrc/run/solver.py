@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from mvrc.oracle import Counts
@@ -13,7 +12,7 @@ from mvrc.run.arguments import check_step
 from mvrc.run.ending import Wanted, array_row, conclude, row_of
 from mvrc.run.measuring import Recorder
 from mvrc.run.setup import Setup
-from mvrc.run.state import Progress, Row, State, with_best
+from mvrc.run.state import Progress, Row, State, on_device, with_best
 from mvrc.run.stopping import Stop
 from mvrc.solvers.result import Result, Status
 from mvrc.support import checks
@@ -74,7 +73,7 @@ class Solver:
         setup = self._ready()
         with setup.precision():
             start = time.perf_counter()
-            before = state.core if setup.solver.on_host else jax.device_put(state.core)
+            before = state.core if setup.solver.on_host else on_device(state.core)
             core, info = setup.solver.step(before)
             took = time.perf_counter() - start - info.compiling
             if not info.finite:

@@ -27,6 +27,12 @@ class State(NamedTuple):
         return int(np.asarray(self.core.epoch).flat[0])
 
 
+def on_device(core: Any) -> Any:
+    """The state of a solver where programs take it from; what is there stays."""
+    put = lambda a: a if isinstance(a, jax.Array) else jax.device_put(a)  # noqa: E731
+    return jax.tree_util.tree_map(put, core)
+
+
 Row = dict[str, Any]  # of the history
 
 

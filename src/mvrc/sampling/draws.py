@@ -18,6 +18,7 @@ _STEP = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _WORD = 2**64
 
+_SORTED = 2**12  # blocks up to which an order of all takes less time than one of those needed
 _TOGETHER = 2**13  # words that are made at a time: they stay in a core's cache
 
 
@@ -35,7 +36,10 @@ class Words:
     def __init__(self, *names: int) -> None:
         key = 0
         for name in names:
-            key = int(_mixed(np.array([(key + (name + 1) * _STEP) % _WORD], np.uint64))[0])
+            key = (key + (name + 1) * _STEP) % _WORD
+            for shift, factor in _MIX:
+                key = (key ^ key >> shift) * factor % _WORD
+            key ^= key >> 31
         self._key = key
 
     def rows(self, first: int, count: int, size: int) -> np.ndarray:
@@ -71,10 +75,11 @@ class Words:
 
 
 def _mixed(state: np.ndarray) -> np.ndarray:
+    upper = np.empty_like(state)
     for shift, factor in _MIX:
-        state ^= state >> np.uint64(shift)
+        state ^= np.right_shift(state, np.uint64(shift), out=upper)
         state *= np.uint64(factor)
-    state ^= state >> np.uint64(31)
+    state ^= np.right_shift(state, np.uint64(31), out=upper)
     return state
 
 
@@ -87,9 +92,14 @@ def block_starts(words: Words, steps: int, size: int, count: int) -> np.ndarray:
     blocks = max(1, count // size)
     starts = []
     for number in range(-(-steps // blocks)):  # of the pass
-        drawn = words.rows(number, 1, _ROUNDS + 2)[0]
-        place = np.arange(min(blocks, steps - number * blocks))
-        order = _ordered(place, drawn[:_ROUNDS], int(drawn[-2]) * blocks // _WORD, blocks)
+        asked = min(blocks, steps - number * blocks)
+        if blocks <= _SORTED:
+            drawn = words.rows(number, 1, blocks + 1)[0]
+            order = np.argsort(drawn[:-1])[:asked]
+        else:
+            drawn = words.rows(number, 1, _ROUNDS + 2)[0]
+            turn = int(drawn[-2]) * blocks // _WORD
+            order = _ordered(np.arange(asked), drawn[:_ROUNDS], turn, blocks)
         offset = 0 if count % size == 0 else int(drawn[-1]) * count // _WORD
         starts.append((order.astype(np.int64) * size + offset) % count)
     return np.concatenate([*starts, np.empty(0)]).astype(np.int32)

@@ -50,6 +50,7 @@ from mvrc.regularizers import Zero as Zero
 from mvrc.run.minimize import minimize as minimize
 from mvrc.run.minimize import minimize_many as minimize_many
 from mvrc.run.solver import Solver as Solver
+from mvrc.sampling import Batches as Batches
 from mvrc.sampling import File as File
 from mvrc.sampling import Host as Host
 from mvrc.sampling import Sharded as Sharded

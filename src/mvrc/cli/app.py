@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 import mvrc
 from mvrc.cli import signals
 from mvrc.cli.bench import bench
+from mvrc.cli.launch import launch
 from mvrc.cli.methods import methods
 from mvrc.cli.report import report
 from mvrc.cli.reproduce import reproduce
@@ -48,6 +49,8 @@ app = typer.Typer(
 )
 for command in (solve, tune, methods, reproduce, report, bench):
     app.command()(command)
+_passed_on = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+app.command(context_settings=_passed_on)(launch)
 
 
 def _version(wanted: bool) -> None:

@@ -166,7 +166,7 @@ def _refuse_rows(name: str, given: Any) -> None:
             loader = " (a data loader)" if hasattr(leaf, "dataset") else ""
             raise TypeError(
                 f"{name} is of type {kind.__name__}{loader}, not an array; give arrays with all "
-                f"samples, or a Stream that draws them."
+                f"samples, a Stream that draws them, or Batches(…) of an iterable."
             )
 
 

@@ -10,6 +10,7 @@ from mvrc.sampling.inside import Inside as Inside
 from mvrc.sampling.inside import Pair as Pair
 from mvrc.sampling.inside import Pool as Pool
 from mvrc.sampling.inside import Simulator as Simulator
+from mvrc.sampling.iterators import Batches as Batches
 from mvrc.sampling.pairs import PairSource as PairSource
 from mvrc.sampling.sizes import Amount as Amount
 from mvrc.sampling.sizes import Sizes as Sizes

@@ -125,7 +125,9 @@ class FedSource(Source):
         def begin(*given: Any) -> Any:
             return np.int32(self.feed.begin(dict(zip(drawn, given, strict=True))))
 
-        token = feeding.call(begin, jax.ShapeDtypeStruct((), jnp.int32), *drawn.values(), once=True)
+        token = feeding.call(
+            begin, jax.ShapeDtypeStruct((), jnp.int32), *drawn.values(), how=feeding.ONCE
+        )
         for role, batch in passes.items():
             if isinstance(batch, Fed):
                 passes[role] = dataclasses.replace(batch, token=token)

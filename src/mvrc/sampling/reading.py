@@ -34,7 +34,7 @@ class Reading(Feed):
         self.reader, self.count = reader, reader.count
         leaves = jax.tree_util.tree_leaves(reader.spec)
         wide = any(s.dtype in (np.float64, np.complex128) for s in leaves)
-        own = lambda s: jax.ShapeDtypeStruct(s.shape, _program_dtype(s, wide))  # noqa: E731
+        own = lambda s: jax.ShapeDtypeStruct(s.shape, program_dtype(s, wide))  # noqa: E731
         self.spec = _each(own, reader.spec)
         self.row = sum(s.dtype.itemsize * s.size for s in jax.tree_util.tree_leaves(self.spec))
         rows = max(1, CHUNK // max(1, self.row))
@@ -149,7 +149,7 @@ class Reading(Feed):
                 self._checked = last
             elif self._checked < first:
                 self._check(rows, np.arange(first, last))
-        rows = _each(_fitted, rows, self.spec)
+        rows = _each(fitted, rows, self.spec)
         return rows if last - first == length else _each(lambda a: _filled(a, length), rows)
 
     def _taken(self, chosen: np.ndarray) -> Any:
@@ -157,7 +157,7 @@ class Reading(Feed):
         with self._reading:
             rows = self.reader.take(ascending)
         self._check(rows, ascending)
-        rows = _each(_fitted, rows, self.spec)
+        rows = _each(fitted, rows, self.spec)
         return _each(lambda a: a[back].reshape(*chosen.shape, *a.shape[1:]), rows)
 
     def _buffer(self, size: int) -> np.ndarray:
@@ -171,7 +171,7 @@ class Reading(Feed):
     def _check(self, rows: Any, numbers: np.ndarray) -> None:
         """Refuse numbers that are not finite, or do not fit the program's integers."""
         for array, spec in zip(*map(jax.tree_util.tree_leaves, (rows, self.spec)), strict=True):
-            bad, why = _bad(array, spec.dtype)
+            bad, why = bad_row(array, spec.dtype)
             if bad is not None:
                 where = self.reader.place(int(numbers[bad]))
                 raise ValueError(f"{where}: {why}; mend or leave out such rows.")
@@ -234,7 +234,7 @@ def _references() -> int:
 _UNUSED = _references()  # of a buffer of a list
 
 
-def _program_dtype(spec: Any, wide: bool) -> np.dtype:
+def program_dtype(spec: Any, wide: bool) -> np.dtype:
     """As of arrays in memory: integers of 64 bits stay beside floating-point numbers of 64."""
     dtype = spec.dtype.newbyteorder("=")
     if dtype.itemsize == 8 and dtype.kind in "iu" and not wide:
@@ -242,7 +242,7 @@ def _program_dtype(spec: Any, wide: bool) -> np.dtype:
     return dtype
 
 
-def _fitted(array: np.ndarray, spec: Any) -> np.ndarray:
+def fitted(array: np.ndarray, spec: Any) -> np.ndarray:
     return array if array.dtype == spec.dtype else array.astype(spec.dtype)
 
 
@@ -252,7 +252,7 @@ def _filled(array: np.ndarray, length: int) -> np.ndarray:
     return full
 
 
-def _bad(array: np.ndarray, dtype: np.dtype) -> tuple[int | None, str]:
+def bad_row(array: np.ndarray, dtype: np.dtype) -> tuple[int | None, str]:
     """The first row that a program cannot have, and why."""
     if array.dtype.kind in "fc":
         if np.isfinite(array.sum()):  # of what is not finite no sum is

@@ -21,6 +21,8 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import batching, mlir
 
+EACH, ONCE, TOGETHER = "each", "once", "together"  # of several seeds
+
 _calls = itertools.count()
 _local = threading.local()  # of the thread that traces
 _failures: list[BaseException] = []
@@ -29,18 +31,18 @@ _called = core.Primitive("mvrc_called")
 _called.multiple_results = True
 
 
-def call(function: Callable[..., Any], shapes: Any, *arguments: Any, once: bool = False) -> Any:
+def call(function: Callable[..., Any], shapes: Any, *arguments: Any, how: str = EACH) -> Any:
     """`function(*arguments)`, evaluated by the host in NumPy while a program runs.
 
     It must give the same for the same arguments, in arrays of the shapes and dtypes of `shapes`,
     and must not use JAX. Under vmap it is called once where its arguments have no axis of seeds,
-    and one seed after another where they have; with `once` for all of them at once, with that axis
-    in its arguments and without it in what it gives.
+    and where they have by `how`: `EACH` seed after another; `ONCE` for all of them, with that axis
+    in its arguments and without it in what it gives; `TOGETHER` with it in both.
     """
     _local.traced = next(_calls)
     leaves, treedef = jax.tree_util.tree_flatten(shapes)
     kinds = tuple((tuple(s.shape), np.dtype(s.dtype)) for s in leaves)
-    found = _called.bind(*arguments, function=function, kinds=kinds, axes=0, once=once)
+    found = _called.bind(*arguments, function=function, kinds=kinds, axes=0, how=how)
     return jax.tree_util.tree_unflatten(treedef, found)
 
 
@@ -59,14 +61,14 @@ def finished(result: Any) -> Any:
     return result
 
 
-def _answer(function: Any, kinds: Any, axes: int, once: bool) -> Callable[..., Any]:
+def _answer(function: Any, kinds: Any, axes: int, how: str) -> Callable[..., Any]:
     """What XLA calls: the function at every place of the axes of seeds."""
 
     def one(*arguments: Any) -> list[Any]:
         return jax.tree_util.tree_leaves(function(*arguments))
 
     def each(*given: Any) -> list[Any]:
-        if not axes or once:
+        if not axes or how != EACH:
             return one(*given)
         places = np.ndindex(given[0].shape[:axes])
         found = [one(*(a[place] for a in given)) for place in places]
@@ -96,28 +98,26 @@ def _of_kind(array: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 @_called.def_impl
-def _(*arguments: Any, function: Any, kinds: Any, axes: int, once: bool) -> Any:
+def _(*arguments: Any, function: Any, kinds: Any, axes: int, how: str) -> Any:
     given = [np.asarray(a) for a in arguments]
-    return [jnp.asarray(a) for a in finished(_answer(function, kinds, axes, once)(*given))]
+    return [jnp.asarray(a) for a in finished(_answer(function, kinds, axes, how)(*given))]
 
 
 @_called.def_abstract_eval
-def _(*arguments: Any, function: Any, kinds: Any, axes: int, once: bool) -> Any:
+def _(*arguments: Any, function: Any, kinds: Any, axes: int, how: str) -> Any:
     return [jax.core.ShapedArray(shape, dtype) for shape, dtype in kinds]
 
 
-def _lowered(
-    context: Any, *arguments: Any, function: Any, kinds: Any, axes: int, once: bool
-) -> Any:
+def _lowered(context: Any, *arguments: Any, function: Any, kinds: Any, axes: int, how: str) -> Any:
     found, _, _ = mlir.emit_python_callback(
-        context, _answer(function, kinds, axes, once), None, list(arguments), context.avals_in,
+        context, _answer(function, kinds, axes, how), None, list(arguments), context.avals_in,
         context.avals_out, has_side_effect=False, returns_token=False,
     )  # fmt: skip
     return found
 
 
 def _batched(
-    arguments: Any, places: Any, *, function: Any, kinds: Any, axes: int, once: bool
+    arguments: Any, places: Any, *, function: Any, kinds: Any, axes: int, how: str
 ) -> tuple[Any, Any]:
     """One more axis of seeds, in front."""
     given = list(zip(arguments, places, strict=True))
@@ -126,10 +126,10 @@ def _batched(
         jnp.broadcast_to(a, (seeds, *a.shape)) if place is None else jnp.moveaxis(a, place, 0)
         for a, place in given
     ]
-    if not once:
+    if how != ONCE:
         kinds = tuple(((seeds, *shape), dtype) for shape, dtype in kinds)
-    found = _called.bind(*moved, function=function, kinds=kinds, axes=axes + 1, once=once)
-    return found, [None if once else 0] * len(found)
+    found = _called.bind(*moved, function=function, kinds=kinds, axes=axes + 1, how=how)
+    return found, [None if how == ONCE else 0] * len(found)
 
 
 mlir.register_lowering(_called, _lowered)

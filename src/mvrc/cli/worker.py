@@ -29,7 +29,7 @@ def main() -> None:
     # ends all others at once when that place is gone.
     distributed._jax.get_distributed_runtime_service = lambda *_, **__: None
     jax.distributed.initialize(*where, initialization_timeout=MEETING)
-    jax.distributed.initialize = _met  # type: ignore[assignment]
+    jax.distributed.initialize = _met
     script = given["script"]
     sys.argv = [script, *given["arguments"]]
     sys.path[0] = str(Path(script).absolute().parent)

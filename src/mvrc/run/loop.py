@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mvrc.run import peers
 from mvrc.run.arguments import (
     OUTPUTS,
     Info,
@@ -99,7 +100,9 @@ class Run:
                 self.checkpoint = Checkpoint(Path(checkpoint), described, self.together)
 
     def solve(self) -> list[Result]:
-        with self.setup.precision(), self.together.patient():
+        folder = None if self.checkpoint is None else self.checkpoint.path.parent
+        watched = peers.watched(self.together.many, folder)
+        with self.setup.precision(), self.together.patient(), watched:
             results = self._solve()
         return results if self.setup.copies is None else results * self.setup.copies
 

@@ -58,7 +58,7 @@ class Batches(Stream):
             size = checks.integer("evaluation", evaluation, least=2)
             evaluation = feed.next_samples(size)
         else:
-            evaluation = jax.tree_util.tree_map(np.asarray, evaluation)
+            evaluation = feed.arrays(evaluation)
             if str(feed.like(evaluation)) != str(feed.spec):
                 raise ValueError(
                     f"evaluation has samples of {feed.like(evaluation)}, and batches of "
@@ -105,7 +105,7 @@ class Fetching:
         self._queue: queue.Queue[Any] = queue.Queue(AHEAD)
         self._rest: list[np.ndarray] = []  # of the batch at hand
         self._fetcher: threading.Thread | None = None
-        first = self._arrays(next(self._iterator, None))
+        first = self.arrays(next(self._iterator, None))
         leaves, self._tree = jax.tree_util.tree_flatten(first)
         if not leaves or any(a.ndim == 0 for a in leaves):
             raise ValueError("batches gave no samples; each batch must be arrays of samples.")
@@ -208,7 +208,7 @@ class Fetching:
             while True:
                 given = False
                 for batch in self._iterator:
-                    self._queue.put(self._arrays(batch))
+                    self._queue.put(self.arrays(batch))
                     given = True
                 again = iter(self._batches)
                 if again is self._iterator or not (given or self.taken):
@@ -221,5 +221,7 @@ class Fetching:
             self._queue.put(error)
 
     @staticmethod
-    def _arrays(batch: Any) -> Any:
+    def arrays(batch: Any) -> Any:
+        """A batch of NumPy arrays; a list, as loaders give it, is a tuple of variables."""
+        batch = tuple(batch) if isinstance(batch, list) else batch
         return jax.tree_util.tree_map(np.asarray, batch)

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
+from os import _exit as leave
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
-from jax._src import distributed
+from jaxlib import _jax as runtime
 
 from mvrc.cli.worker import SETTINGS
 from mvrc.run.peers import COMMAND, ENDED
@@ -54,7 +55,7 @@ def launch(
     }  # fmt: skip
     # Where they meet; its own patience is longer than ours.
     _service.append(
-        distributed._jax.get_distributed_runtime_service(
+        runtime.get_distributed_runtime_service(
             common["address"], processes, heartbeat_timeout=100, shutdown_timeout=1
         )
     )
@@ -72,7 +73,7 @@ def launch(
                 worker.wait()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # as the service would wait for processes that do not come any more
+    leave(code)  # as the service would wait for processes that do not come any more
 
 
 class Output:

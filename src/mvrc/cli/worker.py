@@ -7,11 +7,12 @@ import os
 import runpy
 import sys
 import traceback
+from os import _exit as leave
 from pathlib import Path
 from typing import Any
 
 import jax
-from jax._src import distributed
+from jaxlib import _jax as runtime
 
 SETTINGS = "MVRC_WORKER"  # the environment variable with what follows, as JSON
 MEETING = 60  # seconds that processes wait for each other
@@ -27,7 +28,7 @@ def main() -> None:
     where = given["address"], given["processes"], given["rank"]
     # The place where processes meet is in the process that launched them, not in process 0, as JAX
     # ends all others at once when that place is gone.
-    distributed._jax.get_distributed_runtime_service = lambda *_, **__: None
+    runtime.get_distributed_runtime_service = lambda *_, **__: None
     jax.distributed.initialize(*where, initialization_timeout=MEETING)
     jax.distributed.initialize = _met
     script = given["script"]
@@ -46,7 +47,7 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if code:  # without waiting for others, which may not come any more
-        os._exit(code if isinstance(code, int) else 1)
+        leave(code if isinstance(code, int) else 1)
 
 
 def _met(*arguments: Any, **settings: Any) -> None:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from os import _exit as leave
 from typing import Any
 
 import jax
@@ -108,7 +109,7 @@ class Peers:
                 time.sleep(2 * TICK)  # for the run itself to say so
                 if self.running:
                     print(f"mvrc: {self.sentence()}", file=sys.stderr, flush=True)
-                    os._exit(ENDED)
+                    leave(ENDED)
 
 
 def _key(rank: int) -> str:

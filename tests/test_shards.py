@@ -16,6 +16,7 @@ def alone():
     return sharded.processes(1, "run", *QUICK)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_bits_of_one(alone):
     assert sharded.processes(2, "run", *QUICK) == alone
 
@@ -29,7 +30,10 @@ def test_the_bits_do_not_depend_on_processes_or_devices():
     assert sharded.processes(4, "run", *names, seconds=900) == alone
 
 
-@pytest.mark.parametrize("name", ["mvrc", "saga", "newton", "secant"])
+@pytest.mark.parametrize(
+    "name",
+    ["mvrc", "newton", *(pytest.param(n, marks=pytest.mark.slow) for n in ("saga", "secant"))],
+)
 def test_shards_are_the_rows_in_memory(name):
     dtype, two_level, method = sharded.methods()[name]
     x0 = sharded.start(dtype)

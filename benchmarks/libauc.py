@@ -35,8 +35,8 @@ SAMPLES, STEPS = 64, 2000
 RATES, GAMMA, MARGIN = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1), 0.5, 1.0
 # Of ours outer samples of a batch, and negatives to each positive among its inner ones; of theirs
 # positives of a batch, which are its outer samples and inner ones too (32 is its default).
-OURS, THEIRS = ((8, None), (8, 7), (8, 1)), (8, 32)
-CHOOSING, REPORTED = range(100, 112), range(10)  # seeds of splits, x0 and batches
+OURS, THEIRS = ((8, None), (8, 7), (8, 1), (16, 1), (32, 1)), (8, 32)
+CHOOSING, REPORTED = range(100, 112), range(20, 30)  # seeds of splits, x0 and batches
 
 
 def data(seed: int) -> tuple[Any, ...]:

@@ -119,7 +119,7 @@ def table_1(records: list[Record]) -> Table:
     for row in TABLE_1:
         cells = [_cell(found, row, name) for name in (row.n, row.N, row.epsilon)]
         v = _in_v(found, row) if row.remark == "dominance" else ""
-        note = row.remark if row.remark != "dominance" else _factors(found, row)
+        note = row.remark if row.remark == _HALF_A_DECADE else _factors(found, row)
         rows.append((row.problem, row.label, row.assumption, row.complexity, *cells, v, note))
     return tuple(rows)
 

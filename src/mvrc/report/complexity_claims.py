@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from mvrc.report.claims import MUCH, Claim, Table
 from mvrc.report.complexity import Record, Series, estimate, mean_text, series
 
 NEAR = 0.1  # an exponent is the theory's within this
+WIDE = 0.5  # half an interval that is wider decides nothing
 STRAIGHT = 0.98  # R² of a line
 
 
@@ -61,7 +63,9 @@ def _rates(records: list[Record]) -> Iterator[Claim]:
         )
         rows = tuple((one.label, e.text()) for one, e in zip(own, made, strict=True))
         where = own[0].record["spec"]["title"]
-        yield _claim(name, where, sentence, holds, (("", "exponent"), *rows))
+        claim = _claim(name, where, sentence, holds, (("", "exponent"), *rows))
+        wide = any(not e.half <= WIDE for e in made)
+        yield dataclasses.replace(claim, assessment="undecided") if wide else claim
 
 
 def _dominance(records: list[Record]) -> Iterator[Claim]:

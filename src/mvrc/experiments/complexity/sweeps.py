@@ -77,5 +77,5 @@ class Sweep:
         """Fewer values and seeds, and the first two methods."""
         values = self.quick_values or self.values[:3]
         at = min(values, key=lambda value: abs(value - self.tune_at))
-        few = {"values": values, "tune_at": at, "seeds": min(3, self.seeds)}
+        few: dict[str, Any] = {"values": values, "tune_at": at, "seeds": min(3, self.seeds)}
         return dataclasses.replace(self, methods=self.methods[:2], **few)

@@ -83,7 +83,9 @@ class Limits:
             rate = factor * (self.cash or 0)
             rows, least, most = [*rows, mean], [*least, floor - self.most * rate], [*most, np.inf]
             words.append(f"least_return (less cash, times {factor:g})")
-        found: Regularizer = Box(lower, upper) + LinearConstraint(np.stack(rows), least, most)
+        found: Regularizer = Box(lower, upper) + LinearConstraint(
+            np.stack(rows), np.array(least), np.array(most)
+        )
         _refuse_impossible(found, words)
         costs = factor * self._each("costs", self.costs, 0.0, names, d)
         if np.any(costs < 0):

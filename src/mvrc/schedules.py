@@ -51,6 +51,10 @@ class Constant(MomentumSchedule):
     Args:
         alpha: momentum parameter in [0, 1]; the paper's experiments use 0.8.
         restart, restart_every: see `MomentumSchedule`.
+
+    Examples:
+        >>> mvrc.MVRC(momentum=mvrc.Constant(0.5)).momentum
+        Constant(weight=0.5, restart='never', restart_every=1)
     """
 
     weight: float
@@ -85,6 +89,11 @@ class Diminishing(MomentumSchedule):
         restart: True or "last" (the paper's restart at every epoch), "random", False or "never".
         restart_every: epochs between restarts.
         preset: "experiments" or "theory".
+
+    Examples:
+        >>> method = mvrc.MVRC(step_size=0.1, momentum=mvrc.Diminishing())
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     restart: str = eqx.field(static=True)
@@ -117,6 +126,11 @@ class Momentum(MomentumSchedule):
         beta: βₜ/η; 1 by default.
         lam: λₜ/η; 1 + αₜ₊₁ by default.
         restart, restart_every: see `MomentumSchedule`.
+
+    Examples:
+        >>> method = mvrc.MVRC(step_size=0.1, momentum=mvrc.Momentum(lambda t: 2 / (t + 2)))
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     alphas: Schedule
@@ -156,6 +170,10 @@ class Power(eqx.Module):
     Args:
         scale: the value at k = 1.
         exponent: how fast it falls; 0 keeps it constant.
+
+    Examples:
+        >>> mvrc.SCGD(average=mvrc.Power(1.0, 0.5)).average  # 1, 1/√2, 1/√3, …
+        Power(scale=1.0, exponent=0.5)
     """
 
     scale: float

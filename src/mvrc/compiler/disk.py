@@ -43,6 +43,11 @@ def compilation_cache(folder: str | Path | None) -> Path | None:
 
     Without this call they are kept in `mvrc` of the user's cache folder, or where the environment
     variable MVRC_CACHE says (0: nowhere). Programs that are compiled already stay in use.
+
+    Examples:
+        >>> before = mvrc.compilation_cache(None)  # nothing is kept from here on
+        >>> mvrc.compilation_cache(before) is None  # as before
+        True
     """
     path = None if folder is None else _writable(folder)
     _chosen[:] = [path]

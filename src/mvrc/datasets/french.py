@@ -28,6 +28,9 @@ def read_french(path: str | Path, days: int | None = None, most_missing: float =
         path: the official zip or CSV, with its preamble, blocks and footer, or a plain CSV.
         days: keep only this many days, the last of the file.
         most_missing: share of missing days above which an asset is dropped.
+
+    Examples:
+        >>> mvrc.datasets.read_french("30_Industry_Portfolios_Daily.csv")  # doctest: +SKIP
     """
     checks.fraction("most_missing", most_missing)
     header, rows = _first_block(_text(files.checked_path(path)))

@@ -27,7 +27,13 @@ _RESIDUAL = 0.082
 
 
 class Housing(NamedTuple):
-    """Features and prices, each column with root mean square 1, not centred."""
+    """Features and prices, each column with root mean square 1, not centred.
+
+    Examples:
+        >>> houses = mvrc.datasets.simulate_housing(n=100)
+        >>> round(float((houses.y**2).mean()), 6)  # root mean square 1
+        1.0
+    """
 
     X: np.ndarray  # houses × features: the four real ones first, then noise
     y: np.ndarray  # prices
@@ -46,6 +52,10 @@ def housing(path: str | Path | None = None, noise_features: int = 96, seed: int 
         path: the file, or a folder with usa_housing.csv or USA_Housing.csv.
         noise_features: how many standard Gaussian features are added.
         seed: of the noise.
+
+    Examples:
+        >>> mvrc.datasets.housing("usa_housing.csv").X.shape  # doctest: +SKIP
+        (5000, 100)
     """
     checks.integer("noise_features", noise_features, least=0)
     rng = np.random.default_rng(checks.seed("seed", seed))
@@ -67,6 +77,10 @@ def simulate_housing(n: int = 5000, noise_features: int = 96, seed: int = 0) -> 
         n: houses.
         noise_features: how many standard Gaussian features are added.
         seed: of all random numbers.
+
+    Examples:
+        >>> mvrc.datasets.simulate_housing(n=100, noise_features=2).X.shape
+        (100, 6)
     """
     checks.integer("n", n)
     checks.integer("noise_features", noise_features, least=0)

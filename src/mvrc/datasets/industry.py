@@ -30,6 +30,10 @@ def industry30(
         days: keep only this many days, the last of the file.
         known_hash: sha256 that the file must have, wherever it comes from.
         download: whether to ask the library when the file is nowhere else.
+
+    Examples:
+        >>> mvrc.datasets.industry30(days=100).values.shape  # doctest: +SKIP
+        (100, 30)
     """
     return _industry(30, path, days, known_hash, download)
 
@@ -51,6 +55,10 @@ def industry38(
         days: keep only this many days, the last of the file.
         known_hash: sha256 that the file must have, wherever it comes from.
         download: whether to ask the library when the file is nowhere else.
+
+    Examples:
+        >>> mvrc.datasets.industry38(days=100).values.shape  # doctest: +SKIP
+        (100, 38)
     """
     return _industry(38, path, days, known_hash, download)
 

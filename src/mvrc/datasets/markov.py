@@ -12,7 +12,13 @@ _ERGODIC = 1e-5  # added to every weight, so that every state is reached from ev
 
 
 class MarkovChain(NamedTuple):
-    """A decision process under a fixed policy."""
+    """A decision process under a fixed policy.
+
+    Examples:
+        >>> chain = mvrc.datasets.random_mdp(states=20, features=3)
+        >>> chain.gamma, chain.features.shape
+        (0.95, (20, 3))
+    """
 
     transition: np.ndarray  # S × S, P_ij = probability of j after i; rows sum to 1
     rewards: np.ndarray  # S × S, R_ij = reward of the move from i to j
@@ -41,6 +47,10 @@ def random_mdp(
         seed: of all random numbers.
         branching: u_ij is 0 except for this many states j, drawn anew for each i; None is all
             states.
+
+    Examples:
+        >>> mvrc.datasets.random_mdp(states=20, features=3).transition.sum(axis=1)[:2]
+        array([1., 1.])
     """
     checks.integer("states", states)
     checks.integer("features", features)

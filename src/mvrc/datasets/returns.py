@@ -10,7 +10,12 @@ from mvrc.support import checks, extras
 
 
 class Returns(NamedTuple):
-    """Daily returns in percent."""
+    """Daily returns in percent.
+
+    Examples:
+        >>> mvrc.datasets.simulate_industry(n=100, d=4).assets
+        ('asset 1', 'asset 2', 'asset 3', 'asset 4')
+    """
 
     values: np.ndarray  # days × assets
     assets: tuple[str, ...]

@@ -32,6 +32,10 @@ def simulate_industry(n: int = 24452, d: int = 30, seed: int = 0) -> Returns:
         n: days; the dates are the business days from 1926-07-01 on.
         d: assets.
         seed: of all random numbers.
+
+    Examples:
+        >>> mvrc.datasets.simulate_industry(n=100, d=4).values.shape
+        (100, 4)
     """
     checks.integer("n", n)
     checks.integer("d", d)

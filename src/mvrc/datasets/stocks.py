@@ -24,6 +24,10 @@ def sp500(days: int | None = None) -> Returns:
 
     Args:
         days: keep only this many days, the last ones.
+
+    Examples:
+        >>> mvrc.datasets.sp500(days=100).values.shape
+        (100, 20)
     """
     with gzip.open(_installed(), "rt", encoding="utf-8", newline="") as stream:
         header, *rows = csv.reader(stream)

@@ -39,6 +39,13 @@ def auc_margin(
         margin: m.
         hinge: whether a distance beyond the margin is free.
         regularizer: r of the problem.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> score = lambda x, s: s @ x
+        >>> ranking = losses.auc_margin(score, returns, returns[:, 0] > 1.5)
+        >>> mvrc.minimize(ranking, x0).status.name
+        'CONVERGED'
     """
     labels = np.asarray(labels)
     if not np.isin(labels, (0, 1)).all() or len(np.unique(labels)) < 2:
@@ -73,7 +80,13 @@ def auc_functions(
 
 
 def pairwise_square(scores: Any, labels: Any, margin: float = 1.0) -> float:
-    """The mean of (m − sᵢ + sⱼ)² over all pairs of a positive i and a negative j."""
+    """The mean of (m − sᵢ + sⱼ)² over all pairs of a positive i and a negative j.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> losses.pairwise_square(np.array([2.0, 0.5]), np.array([1, 0]))  # (1 − 2 + ½)²
+        0.25
+    """
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
     first, second = scores[labels == 1], scores[labels == 0]
     return float(np.mean((margin - first[:, None] + second[None, :]) ** 2))

@@ -31,6 +31,14 @@ def contrastive(
         temperature: τ.
         regularizer: r of the problem.
         inner_batch: |B₂|, samples that an anchor is compared with in a small batch.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> embed = lambda x, s: x * s
+        >>> views = returns[:40], returns[:40] + 0.1 * returns[40:80]
+        >>> problem_of_views = losses.contrastive(embed, *views, inner_batch=8)
+        >>> mvrc.minimize(problem_of_views, np.ones(3), "sox", epochs=2).x.shape
+        (3,)
     """
     calls.check_function("embed(x, sample)", embed)
     scale = checks.positive("temperature", temperature)
@@ -56,7 +64,13 @@ def contrastive(
 
 
 def contrastive_value(embedded: Any, temperature: float = 0.1) -> float:
-    """The same of given embeddings, 2n rows: all first views, then all second ones."""
+    """The same of given embeddings, 2n rows: all first views, then all second ones.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> round(losses.contrastive_value(np.eye(2)[[0, 1, 0, 1]], temperature=1.0), 4)
+        -0.5472
+    """
     z = np.asarray(embedded, np.float64)
     z = z / np.linalg.norm(z, axis=1, keepdims=True)
     n = len(z)

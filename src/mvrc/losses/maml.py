@@ -30,6 +30,14 @@ def maml(
         query: arrays of shape (M, q, …).
         step: α.
         regularizer: r of the problem.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> loss = lambda x, s: (s[:2] @ x - s[2]) ** 2 / 2
+        >>> tasks = returns.reshape(10, 20, 3)  # samples × tasks × columns
+        >>> meta = losses.maml(loss, tasks[:5], tasks[5:].swapaxes(0, 1), step=0.1)
+        >>> mvrc.minimize(meta, np.zeros(2)).status.name
+        'CONVERGED'
     """
     calls.check_function("loss(x, sample)", loss)
     step = checks.positive("step", step)
@@ -56,7 +64,16 @@ def maml(
 def maml_value(
     loss: Callable[[Any, Any], Any], support: Any, query: Any, step: float, x: Any
 ) -> Any:
-    """The same by plain JAX, all support samples at once."""
+    """The same by plain JAX, all support samples at once.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> loss = lambda x, s: (s[:2] @ x - s[2]) ** 2 / 2
+        >>> tasks = returns.reshape(10, 20, 3)
+        >>> support, query = tasks[:5], tasks[5:].swapaxes(0, 1)
+        >>> round(float(losses.maml_value(loss, support, query, 0.1, np.zeros(2))), 3)
+        0.18
+    """
     swapped = jax.tree_util.tree_map(lambda a: jnp.swapaxes(jnp.asarray(a), 0, 1), support)
     mean = lambda x, rows: jnp.mean(jax.vmap(loss, (None, 0))(x, rows))  # noqa: E731
 

@@ -40,6 +40,13 @@ def average_precision(
             negatives to a positive, −E₊ℓ/(E₊ℓ + m·E₋ℓ), as where a sampler balances the classes.
             Where positives are rare it often ranks better: ℓ is above 0 also for negatives that
             are well behind, and all of these together hide the few that come first.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> score = lambda x, s: s @ x
+        >>> ranking = losses.average_precision(score, returns, returns[:, 0] > 1.5)
+        >>> mvrc.minimize(ranking, x0, "sox", epochs=2).x.shape
+        (3,)
     """
     s = _scalar(score)
     margin = checks.positive("margin", margin)
@@ -92,6 +99,12 @@ def average_precision_value(
     scores: Any, labels: Any, margin: float = 1.0, negatives: int | None = None
 ) -> float:
     """The same of given scores, by all pairs."""
+
+    Examples:
+        >>> from mvrc import losses
+        >>> losses.average_precision_value(np.array([9.0, 0.0]), np.array([1, 0]))  # the best
+        -1.0
+    """
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
     loss = np.maximum(margin + scores[None, :] - scores[labels == 1][:, None], 0) ** 2
     if negatives is None:
@@ -118,6 +131,13 @@ def partial_auc(
         margin: m.
         regularizer: r of the problem.
         inner_batch: |B₂|, negatives that a positive is compared with in a small batch.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> score = lambda x, s: s @ x
+        >>> ranking = losses.partial_auc(score, returns, returns[:, 0] > 1.5)
+        >>> mvrc.minimize(ranking, x0, "sox", epochs=2).x.shape
+        (3,)
     """
     s = _scalar(score)
     margin, scale = checks.positive("margin", margin), checks.positive("temperature", temperature)
@@ -138,7 +158,13 @@ def partial_auc(
 def partial_auc_value(
     scores: Any, labels: Any, temperature: float = 0.5, margin: float = 1.0
 ) -> float:
-    """The same of given scores, by all pairs."""
+    """The same of given scores, by all pairs.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> round(losses.partial_auc_value(np.array([9.0, -9.0]), np.array([1, 0]), margin=0.0), 4)
+        0.0
+    """
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
     p = 1 / (1 + np.exp(-scores))
     loss = np.maximum(margin + p[labels == 0][None, :] - p[labels == 1][:, None], 0) ** 2

@@ -38,6 +38,12 @@ def tilted(
         t: how much more the large losses count; positive.
         shift: c.
         regularizer: r of the problem.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> loss = lambda x, s: (s[:2] @ x - s[2]) ** 2 / 2
+        >>> mvrc.minimize(losses.tilted(loss, returns, t=0.5), np.zeros(2)).status.name
+        'CONVERGED'
     """
     return Composition(*tilted_functions(loss, t, shift), data, regularizer=regularizer)
 
@@ -55,7 +61,13 @@ def tilted_functions(loss: Loss, t: float = 1.0, shift: float = 0.0) -> tuple[An
 
 
 def tilted_value(losses: Any, t: float) -> float:
-    """(1/t) log of the mean of exp(tℓ), exactly."""
+    """(1/t) log of the mean of exp(tℓ), exactly.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> round(float(losses.tilted_value(np.array([0.0, 1.0]), t=1.0)), 4)  # log((1 + e)/2)
+        0.6201
+    """
     scaled = t * np.asarray(losses, np.float64)
     top = scaled.max()
     return float((top + np.log(np.mean(np.exp(scaled - top)))) / t)
@@ -93,6 +105,13 @@ def chi2_robust(
         radius: ρ.
         smooth: δ; the root is √(· + δ²), and the value at most √(1 + 2ρ)δ too high.
         regularizer: r, of `WithEta`; `mvrc.Parts` takes one for each part.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> loss = lambda x, s: (s[:2] @ x - s[2]) ** 2 / 2
+        >>> robust = losses.chi2_robust(loss, returns, radius=0.1)
+        >>> type(robust).__name__
+        'Composition'
     """
     calls.check_function("loss(x, sample)", loss)
     radius = checks.positive("radius", radius)
@@ -110,7 +129,13 @@ def chi2_robust(
 
 
 def chi2_value(losses: Any, radius: float) -> float:
-    """The worst mean of the losses in the χ² ball, exactly: the dual by bisection in η."""
+    """The worst mean of the losses in the χ² ball, exactly: the dual by bisection in η.
+
+    Examples:
+        >>> from mvrc import losses
+        >>> round(losses.chi2_value(np.array([0.0, 1.0]), radius=0.02), 4)  # ½ + √(2ρ)·½
+        0.6
+    """
     losses = np.asarray(losses, np.float64)
     factor = math.sqrt(1 + 2 * radius)
 

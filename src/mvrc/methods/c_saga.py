@@ -30,6 +30,11 @@ class CSAGA(NamedRecipe):
             memory).
         restart: "random" for gradient-dominated problems: an epoch is a run, which starts at a
             point drawn uniformly from the last one with a table of its own; or "never".
+
+    Examples:
+        >>> method = mvrc.CSAGA(step_size=0.2, batch_size=10)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

@@ -32,6 +32,11 @@ class CSVRG1(NamedRecipe):
         jacobian_batch_size, outer_batch_size: |A'| and |B|; as batch_size by default (at most N).
             Its paper has 1 for both, with the small steps that they need.
         period: ⌈(n + N)^(1/3)⌉ by default.
+
+    Examples:
+        >>> method = mvrc.CSVRG1(step_size=0.2)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(
@@ -67,6 +72,11 @@ class CSVRG2(NamedRecipe):
         jacobian_batch_size: |A'|, two levels only; as batch_size by default.
         outer_batch_size: |B|; as batch_size by default, at most N. Its paper has 1.
         period: ⌈(n + N)^(1/3)⌉ by default.
+
+    Examples:
+        >>> method = mvrc.CSVRG2(step_size=0.2)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

@@ -31,6 +31,11 @@ class CIVR(NamedRecipe):
         restart: "random" for gradient-dominated problems: the next run starts at a point drawn
             uniformly from the last one; "last" or "never".
         restart_every: epochs of a run.
+
+    Examples:
+        >>> method = mvrc.CIVR(step_size=0.2)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

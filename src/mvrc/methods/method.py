@@ -30,6 +30,14 @@ class Method(Recipe):
             pass over the samples for an estimator without refreshes.
         name: shown in tables.
         notes: sentences for `result.notes`.
+
+    Examples:
+        >>> from mvrc.estimators import Saga
+        >>> from mvrc.schemes import MomentumScheme
+        >>> scheme = MomentumScheme(0.1, mvrc.Constant(0.8))
+        >>> method = mvrc.Method(Saga(), scheme, batch=mvrc.Sizes(10), period=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     estimator: Estimator

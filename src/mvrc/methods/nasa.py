@@ -27,6 +27,11 @@ class NASA(NamedRecipe):
         a, b: factors of the weights.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default; required for streams.
+
+    Examples:
+        >>> method = mvrc.NASA(step_size=0.5, batch_size=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=20).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

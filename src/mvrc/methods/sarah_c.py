@@ -23,6 +23,11 @@ class SARAHC(NamedRecipe):
         period: q = (2n + N)/3 in the paper, with single samples; here ⌊√max(n, N)⌋ with the batches
             above, about max(n, N) samples from refresh to refresh.
         refresh_size, outer_refresh_size: every sample by default; required for streams.
+
+    Examples:
+        >>> method = mvrc.SARAHC(step_size=0.2)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

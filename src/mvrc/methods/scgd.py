@@ -26,6 +26,11 @@ class SCGD(NamedRecipe):
         average: βₖ; `Power(1, 1/2)` by default, k^(−1/2).
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default; required for streams.
+
+    Examples:
+        >>> method = mvrc.SCGD(step_size=0.5, batch_size=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=20).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(
@@ -65,6 +70,11 @@ class ASCGD(NamedRecipe):
         average: βₖ, k^(−4/7) by default.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default; required for streams.
+
+    Examples:
+        >>> method = mvrc.ASCGD(step_size=0.2, batch_size=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=20).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(
@@ -106,6 +116,11 @@ class ASCPG(NamedRecipe):
         average: βₖ, k^(−4/9) by default.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default; required for streams.
+
+    Examples:
+        >>> method = mvrc.ASCPG(step_size=0.2, batch_size=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=20).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

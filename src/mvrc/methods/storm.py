@@ -43,6 +43,11 @@ class STORM(NamedRecipe):
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default; required for streams.
         jacobian: "matrix", "free" or "auto" (the matrix unless it is too large).
+
+    Examples:
+        >>> method = mvrc.STORM(step_size=0.2, batch_size=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=20).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(
@@ -92,6 +97,11 @@ class SMVR(NamedRecipe):
         bound: a bound on ‖g'‖ and ‖∇f‖ (Frobenius); None for no projection.
         batch_size, outer_batch_size: samples of a step; 1 by default.
         period: steps of an epoch; one pass over the samples by default; required for streams.
+
+    Examples:
+        >>> method = mvrc.SMVR(step_size=0.2, batch_size=20)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=20).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

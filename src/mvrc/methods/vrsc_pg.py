@@ -22,6 +22,11 @@ class VRSCPG(NamedRecipe):
         step_size: η; None: 1/(4L) with L estimated at x0.
         batch_size, outer_batch_size: ⌈(n + N)^(2/3)⌉ by default, at most n and N.
         period: ⌈(n + N)^(1/3)⌉ by default.
+
+    Examples:
+        >>> method = mvrc.VRSCPG(step_size=0.2)
+        >>> round(mvrc.minimize(problem, x0, method, epochs=10).objective, 2)
+        -0.08
     """
 
     about: ClassVar[About] = About(

@@ -52,6 +52,14 @@ class Coupled(Composition):
         others: leave row k of `inner_data` out for outer sample k, as where both are the same
             points. (It is evaluated, with weight 0, so it must be finite.)
         inner_batch: |B₂|; at least all inner samples: no draw. By default ⌊√n⌋, at least 16.
+
+    Examples:
+        >>> nearest = mvrc.Coupled(  # log Σⱼ exp of minus half the squared distance, over k
+        ...     inner=lambda x, k, s: jnp.exp(-((x * (k - s)) ** 2).sum() / 2)[None],
+        ...     outer=lambda y, k: jnp.log(y[0]),
+        ...     inner_data=returns, outer_data=returns, regularizer=mvrc.L2(0.1), others=True)
+        >>> mvrc.minimize(nearest, np.ones(3), "sox", epochs=2).x.shape
+        (3,)
     """
 
     @checks.explain_keywords

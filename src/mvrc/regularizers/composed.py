@@ -25,6 +25,11 @@ class LinearOperator(eqx.Module):
     Args:
         operator: a matrix (NumPy, JAX or SciPy sparse), or a pair of functions (apply, adjoint).
         size: number of coordinates of x; needed for a pair of functions.
+
+    Examples:
+        >>> A = mvrc.LinearOperator(np.array([[1.0, 1.0, 1.0]]))
+        >>> A.apply(np.array([1.0, 2.0, 3.0]))
+        Array([6.], dtype=float32)
     """
 
     matrix: Any
@@ -71,6 +76,12 @@ class Composed(Regularizer):
         operator: A, a matrix, a sparse matrix, a pair of functions (apply, adjoint), or a
             `LinearOperator`.
         size: number of coordinates of x; needed for a pair of functions.
+
+    Examples:
+        >>> differences = np.array([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0]])
+        >>> r = mvrc.Composed(mvrc.L1(1.0), differences)
+        >>> float(r.value(np.array([1.0, 3.0, 2.0])))
+        3.0
     """
 
     regularizer: Regularizer

@@ -67,6 +67,11 @@ class Box(Constraint, Separable):
     Args:
         lower, upper: a number or array for every array of x, or a pytree with the structure of x;
             ±inf where there is no bound.
+
+    Examples:
+        >>> r = mvrc.Box(0.0, 1.0)
+        >>> r.prox(np.array([2.0, -3.0]), 1.0)
+        array([1., 0.])
     """
 
     lower: Any = eqx.field(converter=numbers)
@@ -101,7 +106,13 @@ class Box(Constraint, Separable):
 
 @checks.explain_init
 class NonNegative(Constraint, Separable):
-    """C = {x : x ≥ 0}; P_C(x) = max(x, 0)."""
+    """C = {x : x ≥ 0}; P_C(x) = max(x, 0).
+
+    Examples:
+        >>> r = mvrc.NonNegative()
+        >>> r.prox(np.array([2.0, -3.0]), 1.0)
+        array([2., 0.])
+    """
 
     def project(self, x: Any) -> Any:
         return jax.tree.map(lambda leaf: namespace(leaf).maximum(leaf, 0), x)
@@ -114,6 +125,11 @@ class Simplex(Constraint):
     Args:
         radius: the sum.
         upper: the largest value of a coordinate; None when only the sum limits it.
+
+    Examples:
+        >>> r = mvrc.Simplex()
+        >>> r.prox(np.array([0.6, 0.6, -1.0]), 1.0)
+        array([0.5, 0.5, 0. ])
     """
 
     radius: ArrayLike = eqx.field(converter=number, default=1.0)
@@ -154,7 +170,13 @@ class Simplex(Constraint):
 
 @checks.explain_init
 class L1Ball(Constraint):
-    """C = {x : ‖x‖₁ ≤ radius}; P_C(x) = x inside, else sign(x) P_Simplex(|x|)."""
+    """C = {x : ‖x‖₁ ≤ radius}; P_C(x) = x inside, else sign(x) P_Simplex(|x|).
+
+    Examples:
+        >>> r = mvrc.L1Ball(1.0)
+        >>> r.prox(np.array([2.0, -0.3]), 1.0)
+        Array([ 1., -0.], dtype=float32)
+    """
 
     radius: ArrayLike = eqx.field(converter=number)
 
@@ -172,7 +194,13 @@ class L1Ball(Constraint):
 
 @checks.explain_init
 class L2Ball(Constraint):
-    """C = {x : ‖x‖ ≤ radius}; P_C(x) = x radius / max(‖x‖, radius)."""
+    """C = {x : ‖x‖ ≤ radius}; P_C(x) = x radius / max(‖x‖, radius).
+
+    Examples:
+        >>> r = mvrc.L2Ball(1.0)
+        >>> r.prox(np.array([3.0, -4.0]), 1.0)
+        Array([ 0.6, -0.8], dtype=float32)
+    """
 
     radius: ArrayLike = eqx.field(converter=number)
 

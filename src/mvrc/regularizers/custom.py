@@ -21,6 +21,11 @@ class Custom(Regularizer):
         value: `value(x)`, the scalar r(x).
         prox: `prox(x, step)`, the minimiser of r(u) + ‖u − x‖² / (2 step), in the structure of x;
             made of JAX operations, and for every step > 0.
+
+    Examples:
+        >>> r = mvrc.Custom(lambda x: (x**2).sum() / 2, lambda x, step: x / (1 + step))
+        >>> r.prox(np.array([2.0, -3.0]), 1.0)
+        Array([ 1. , -1.5], dtype=float32)
     """
 
     value_function: Callable[[Any], Any]

@@ -17,6 +17,11 @@ class Parts(Regularizer):
 
     The prox is that of each part, as the sum has no terms in common:
     `Parts(weights=Simplex())` holds x["weights"] on the simplex and leaves x["threshold"] alone.
+
+    Examples:
+        >>> r = mvrc.Parts(w=mvrc.L1(0.5))
+        >>> r.prox({"w": np.array([2.0, -0.3]), "b": np.array([1.0])}, 1.0)
+        {'w': array([1.5, 0. ]), 'b': array([1.])}
     """
 
     each: dict[str, Regularizer]

@@ -37,7 +37,13 @@ from mvrc.support import checks
 
 @checks.explain_init
 class Zero(Separable):
-    """r(x) = 0; prox(x, step) = x."""
+    """r(x) = 0; prox(x, step) = x.
+
+    Examples:
+        >>> r = mvrc.Zero()
+        >>> r.prox(np.array([2.0, -3.0]), 1.0)
+        array([ 2., -3.])
+    """
 
     def value(self, x: Any) -> Any:
         return total(lambda leaf: namespace(leaf).zeros((), leaf.dtype), x)
@@ -57,6 +63,11 @@ class L1(Separable):
         weight: w: a number; or an array, or a pytree with the structure of x.
         center: c, likewise; 0 when None. Around the present weights it is a proportional cost of
             each trade.
+
+    Examples:
+        >>> r = mvrc.L1(0.5)
+        >>> r.prox(np.array([2.0, -0.3]), 1.0)
+        array([1.5, 0. ])
     """
 
     weight: Any = eqx.field(converter=numbers)
@@ -102,7 +113,13 @@ class L1(Separable):
 
 @checks.explain_init
 class L2(Separable):
-    """r(x) = (weight/2) ‖x‖²; prox(x, step) = x / (1 + step·weight)."""
+    """r(x) = (weight/2) ‖x‖²; prox(x, step) = x / (1 + step·weight).
+
+    Examples:
+        >>> r = mvrc.L2(1.0)
+        >>> r.prox(np.array([2.0, -3.0]), 1.0)
+        array([ 1. , -1.5])
+    """
 
     weight: ArrayLike = eqx.field(converter=number)
 
@@ -118,7 +135,13 @@ class L2(Separable):
 
 @checks.explain_init
 class ElasticNet(Separable):
-    """r(x) = l1 ‖x‖₁ + (l2/2) ‖x‖²; prox(x, step) = prox_{l1‖·‖₁}(x, step) / (1 + step·l2)."""
+    """r(x) = l1 ‖x‖₁ + (l2/2) ‖x‖²; prox(x, step) = prox_{l1‖·‖₁}(x, step) / (1 + step·l2).
+
+    Examples:
+        >>> r = mvrc.ElasticNet(0.5, 1.0)
+        >>> r.prox(np.array([2.0, -0.3]), 1.0)
+        array([0.75, 0.  ])
+    """
 
     l1: ArrayLike = eqx.field(converter=number)
     l2: ArrayLike = eqx.field(converter=number)
@@ -145,6 +168,11 @@ class GroupL2(Regularizer):
         groups: a partition of the coordinates of x (of all its arrays, in the order of
             `ravel_pytree`): a label per coordinate, as in [0, 0, 1, 1, 2], groups then being
             ordered by label; or lists of coordinates, as in [[0, 1], [2, 3], [4]].
+
+    Examples:
+        >>> r = mvrc.GroupL2(1.0, [0, 0, 1])
+        >>> r.prox(np.array([3.0, 4.0, 0.5]), 1.0)
+        Array([2.4, 3.2, 0. ], dtype=float32)
     """
 
     weight: ArrayLike = eqx.field(converter=number)
@@ -193,7 +221,14 @@ class GroupL2(Regularizer):
 
 @checks.explain_init
 class Nuclear(Regularizer):
-    """r(X) = weight Σᵢ σᵢ(X) for a matrix X = U diag(σ) Vᵀ; the prox is that of L1 on σ."""
+    """r(X) = weight Σᵢ σᵢ(X) for a matrix X = U diag(σ) Vᵀ; the prox is that of L1 on σ.
+
+    Examples:
+        >>> r = mvrc.Nuclear(1.0)
+        >>> r.prox(np.diag([3.0, 0.5]), 1.0)
+        Array([[2., 0.],
+               [0., 0.]], dtype=float32)
+    """
 
     weight: ArrayLike = eqx.field(converter=number)
 

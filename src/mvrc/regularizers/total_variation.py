@@ -32,6 +32,11 @@ class TotalVariation1D(Regularizer):
     treated at once; a round costs O(d log d), and there are usually about log d, at most d.
     (Chambolle and Darbon 2009, On total variation minimization and surface evolution using
     parametric maximum flows.)
+
+    Examples:
+        >>> r = mvrc.TotalVariation1D(1.0)
+        >>> r.prox(np.array([0.0, 0.0, 9.0]), 1.0)
+        Array([0.5, 0.5, 8. ], dtype=float32)
     """
 
     weight: ArrayLike = eqx.field(converter=number)

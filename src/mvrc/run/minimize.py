@@ -74,6 +74,11 @@ def minimize(
         resume: a result of such a run (or one that was saved and loaded), from which the run
             continues as if it had not stopped; limits count from its beginning. Data, seed and the
             kind of method must be the same; a step size may be another from here on.
+
+    Examples:
+        >>> result = mvrc.minimize(problem, x0)
+        >>> result.status.name, round(result.objective, 4)
+        ('CONVERGED', -0.0825)
     """
     run = Run(
         problem, x0, method, [checks.seed("seed", seed)], None,
@@ -117,6 +122,11 @@ def minimize_many(
             runs in one program.
 
     The other arguments are those of `minimize`.
+
+    Examples:
+        >>> runs = mvrc.minimize_many(problem, x0, mvrc.SCGD(step_size=0.5), seeds=3, epochs=2)
+        >>> len({run.objective for run in runs})  # another seed, other samples
+        3
     """
     if isinstance(seeds, Iterable) and not isinstance(seeds, str):
         chosen = [checks.seed("seeds", seed) for seed in seeds]

@@ -43,6 +43,14 @@ class Solver:
         problem: the composition.
         method: as in `minimize`.
         seed: the source of all randomness.
+
+    Examples:
+        >>> solver = mvrc.Solver(problem, mvrc.MVRC(step_size=0.1))
+        >>> state = solver.init(x0)
+        >>> for _ in range(10):
+        ...     state, info = solver.step(state)
+        >>> round(solver.result(state).objective, 2)
+        -0.08
     """
 
     @checks.explain_keywords

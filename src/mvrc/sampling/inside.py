@@ -232,6 +232,13 @@ class Simulator(Inside):
             JAX-traceable.
         evaluation_size: inner samples for each outer one that are measured on.
         seed: seed of those alone; a run's own draws come from `minimize(seed=)`.
+
+    Examples:
+        >>> near = mvrc.Simulator(lambda key, k, m: k + jax.random.normal(key, (m, 3)), 100)
+        >>> noisy = mvrc.Coupled(
+        ...     lambda x, k, s: s - x, lambda y, k: (y**2).sum(), near, returns[:40], inner_batch=8)
+        >>> mvrc.minimize(noisy, x0, "bsgd", epochs=2).x.shape
+        (3,)
     """
 
     drawn: ClassVar[bool] = True

@@ -13,6 +13,10 @@ class Sizes:
     """Batch sizes of the three independent draws A (values), A' (Jacobians) and B (outer).
 
     `None` stands for every sample, and where there is one outer function for that function.
+
+    Examples:
+        >>> mvrc.Sizes(values=64, jacobians=32)
+        Sizes(values=64, jacobians=32, outer=None)
     """
 
     values: int | None = None

@@ -28,6 +28,12 @@ class Stream(Source):
             It is asked for one sample at a time, each with a key of its own.
         evaluation_size: number of samples in the evaluation batch.
         seed: seed of the evaluation batch alone; a run's own draws come from `minimize(seed=)`.
+
+    Examples:
+        >>> stream = mvrc.Stream(lambda key, m: 0.2 + jax.random.normal(key, (m, 3)))
+        >>> online = mvrc.Composition(problem.inner, problem.outer, stream)
+        >>> mvrc.minimize(online, x0, mvrc.SCGD(step_size=0.1, period=100), epochs=2).status.name
+        'EPOCHS'
     """
 
     draw: Callable[[Any, int], Any] = eqx.field(static=True)

@@ -33,6 +33,14 @@ class OptaxScheme(PlainScheme):
         optimizer: of Optax, such as `optax.adamw(1e-3)`.
         step_size: λ of the prox, needed where there is a regulariser; it is also the λ at which
             gradient mappings are measured, 1 when None.
+
+    Examples:
+        >>> import optax
+        >>> from mvrc.estimators import Ema
+        >>> adam = mvrc.OptaxScheme(optax.adam(0.05))
+        >>> method = mvrc.Method(Ema(mvrc.Power(0.1)), adam, mvrc.Sizes(20))
+        >>> mvrc.minimize(problem, x0, method, epochs=20).objective < -0.05
+        True
     """
 
     optimizer: Any = eqx.field(static=True)

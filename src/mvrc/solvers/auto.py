@@ -49,6 +49,11 @@ class Auto(NamedRecipe):
 
     Args:
         steps: "auto", or one of the three kinds: "newton", "secant", "averaged".
+
+    Examples:
+        >>> result = mvrc.minimize(problem, x0, mvrc.Auto(steps="secant"))
+        >>> result.status.name, round(result.objective, 4)
+        ('CONVERGED', -0.0825)
     """
 
     about: ClassVar[About] = About(

@@ -32,6 +32,12 @@ METHODS: dict[str, type[NamedRecipe]] = {
     "proximal-gradient": methods.ProximalGradient,
     "fista": methods.FISTA,
 }
+"""The named methods, for `minimize(problem, x0, "civr")`; `Auto` and those for `Coupled` apart.
+
+Examples:
+    >>> mvrc.METHODS["mvrc"].__name__
+    'MVRC'
+"""
 
 # For problems of the class `Coupled` alone.
 COUPLED: dict[str, type[NamedRecipe]] = {

@@ -25,7 +25,12 @@ COLUMNS = (
 
 
 class Status(enum.Enum):
-    """Why a run ended; each value is a sentence."""
+    """Why a run ended; each value is a sentence.
+
+    Examples:
+        >>> mvrc.Status.CONVERGED.value
+        'Converged to the tolerance.'
+    """
 
     CONVERGED = "Converged to the tolerance."
     PRECISION = "No progress is possible at this precision."
@@ -50,6 +55,11 @@ class History:
     measured on `measured_samples` inner samples. `decision` is what `Auto` decided at that epoch's
     refresh, and `step_size` the length it then gave its steps (of a Newton step: the fraction that
     its damping leaves); for other methods "" and η.
+
+    Examples:
+        >>> history = mvrc.minimize(problem, x0).history
+        >>> bool(history["objective"][-1] < history["objective"][0])
+        True
     """
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
@@ -129,6 +139,11 @@ class Result:
             has seen: an eighth of the run's, or `evaluation_size` if that is more. None of finite
             sums, where Φ is exact.
         data: a checksum of some rows of the data, which a run that resumes compares.
+
+    Examples:
+        >>> result = mvrc.minimize(problem, x0)
+        >>> result.status is mvrc.Status.CONVERGED, result.x.shape, result.counts.inner_values > 0
+        (True, (3,), True)
     """
 
     x: Any

@@ -44,11 +44,16 @@ class Description:
 
 def describe(name: str) -> Description:
     """Rule, reference, cost of an epoch, memory and needs of "auto", a method of `METHODS`, or one
-    for coupled problems."""
+    for coupled problems.
+
+    Examples:
+        >>> mvrc.describe("civr").about.epoch
+        'n + 2S(τ−1)'
+    """
     known: dict[str, type[NamedRecipe]] = {"auto": Auto, **METHODS, **COUPLED}
     recipe = known[checks.choice("name", name, known)]
     arguments = [p for p in inspect.signature(recipe).parameters if p != "self"]
-    rule = inspect.getdoc(recipe) or ""
+    rule = (inspect.getdoc(recipe) or "").partition("\n\nExamples:")[0]
     return Description(name, recipe.__name__, rule, recipe.about, tuple(arguments))
 
 

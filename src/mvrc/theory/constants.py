@@ -14,6 +14,11 @@ class Constants:
 
     f and ∇f are l_f- and L_f-Lipschitz, every g_ξ and g_ξ' is l_g- and L_g-Lipschitz; E‖g_ξ − g‖²
     ≤ σ_g², E‖g_ξ' − g'‖² ≤ σ_dg², E‖∇f_η − ∇f‖² ≤ σ_df². The σ matter online only.
+
+    Examples:
+        >>> constants = mvrc.Constants(l_f=1.0, L_f=1.0, l_g=2.0, L_g=0.5)
+        >>> constants.L_F  # l_g²L_f + l_fL_g
+        4.5
     """
 
     l_f: float

@@ -50,6 +50,11 @@ def estimate_constants(
         radius: its radius.
         samples: inner and outer samples evaluated.
         seed: of the random points and samples.
+
+    Examples:
+        >>> constants = mvrc.estimate_constants(problem, x0, radius=1.0)
+        >>> constants.L_F > 0
+        True
     """
     if not isinstance(problem, Composition):
         raise TypeError(f"problem must be a Composition, not {checks.shown(problem)}.")

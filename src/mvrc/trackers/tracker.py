@@ -80,6 +80,13 @@ def tracker(
         count: of a coupled problem the number of outer samples, N.
         shared: of a coupled problem whether the inner samples of a batch have one leading axis and
             are those of all its outer samples, or two, and are those of each.
+
+    Examples:
+        >>> tracker = mvrc.tracker(problem.inner, problem.outer, "scgd", weight=0.5)
+        >>> state = tracker.init(x0, returns[:50])
+        >>> gradient, state = tracker.update(state, x0 + 0.1, returns[50:100])
+        >>> gradient.shape
+        (3,)
     """
     if checks.boolean("coupled", coupled):
         if estimator == "storm":
@@ -109,7 +116,15 @@ NAMES = ("scgd", "scsc", "storm", "smvr", "nasa", "spider", "multilevel")
 
 
 class Tracker(eqx.Module):
-    """What `mvrc.tracker` returns; all its functions are pure. States are pytrees of arrays."""
+    """What `mvrc.tracker` returns; all its functions are pure. States are pytrees of arrays.
+
+    Examples:
+        >>> tracker = mvrc.tracker(problem.inner, problem.outer, "storm")
+        >>> state = tracker.init(x0, returns)  # of all samples, so the estimate is exact
+        >>> gradient, state = tracker.update(state, x0, returns)
+        >>> np.allclose(gradient, -returns.mean(axis=0), atol=1e-5)
+        True
+    """
 
     inner: Callable[..., Any] = eqx.field(static=True)
     outer: Callable[..., Any] = eqx.field(static=True)

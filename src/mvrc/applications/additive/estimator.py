@@ -58,6 +58,12 @@ class SparseAdditiveRegressor(RegressorMixin, Minimizer):
     A column that does not vary is never selected by splines; in the paper's form it is the
     intercept that the model lacks. Splines keep their end values outside the range of the training
     data.
+
+    Examples:
+        >>> from mvrc.applications import SparseAdditiveRegressor
+        >>> model = SparseAdditiveRegressor().fit(returns[:, :2], returns[:, 0] ** 2)
+        >>> bool(model.score(returns[:, :2], returns[:, 0] ** 2) > 0.9)
+        True
     """
 
     @checks.explain_keywords

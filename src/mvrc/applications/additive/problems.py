@@ -43,6 +43,12 @@ def sparse_additive(X: Any, y: Any, penalty: float = 1.0, l1: float = 0.001) -> 
         y: what is to be predicted, n numbers; not negative, if |…| is to match them.
         penalty: λ, the weight of the d terms f_k.
         l1: μ, the weight of ‖θ‖₁.
+
+    Examples:
+        >>> from mvrc.applications import sparse_additive
+        >>> model = sparse_additive(returns[:, :2], returns[:, 2])
+        >>> mvrc.minimize(model, 0.01 * np.ones(2), epochs=20).x.shape
+        (2,)
     """
     X, y = _rows("X", X, y)
     penalty, l1 = checks.nonnegative("penalty", penalty), checks.nonnegative("l1", l1)
@@ -81,6 +87,12 @@ def sparse_additive_root(
         penalty: λ, the weight of the d terms f_k; the appendix has 1 there.
         smoothing: δ.
         l1: μ, the weight of ‖θ‖₁.
+
+    Examples:
+        >>> from mvrc.applications import sparse_additive_root
+        >>> model = sparse_additive_root(returns[:, :2], returns[:, 2])
+        >>> mvrc.minimize(model, 0.01 * np.ones(2), epochs=20).x.shape
+        (2,)
     """
     X, y = _rows("X", X, y)
     penalty, l1 = checks.nonnegative("penalty", penalty), checks.nonnegative("l1", l1)
@@ -149,6 +161,12 @@ def sparse_additive_convex(B: Any, y: Any, groups: Any, penalty: float) -> Compo
         y: what is to be predicted, n numbers.
         groups: which columns of B belong together, as for `mvrc.GroupL2`.
         penalty: λ; from `largest_penalty` on, the solution is 0.
+
+    Examples:
+        >>> from mvrc.applications import sparse_additive_convex
+        >>> model = sparse_additive_convex(returns, returns[:, 0] ** 2, [0, 0, 1], penalty=0.1)
+        >>> mvrc.minimize(model, x0).x.shape
+        (3,)
     """
     B, y = _rows("B", B, y)
     regularizer = GroupL2(checks.nonnegative("penalty", penalty), groups)

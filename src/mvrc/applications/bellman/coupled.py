@@ -38,6 +38,13 @@ def bellman_coupled(
         gamma: γ, from 0 to below 1.
         regularizer: r(w); none by default.
         inner_batch: |B₂|.
+
+    Examples:
+        >>> from mvrc.applications import bellman_coupled
+        >>> chain = mvrc.datasets.random_mdp(states=20, features=3, seed=0)
+        >>> values = bellman_coupled(chain.transition, chain.rewards, chain.features, chain.gamma)
+        >>> mvrc.minimize(values, x0).status.name
+        'CONVERGED'
     """
     matrix = inputs.chain(transition)
     states = len(matrix)
@@ -72,6 +79,15 @@ def bellman_simulator(
         regularizer: r(w); none by default.
         inner_batch: |B₂|, steps drawn for each state of a small batch.
         evaluation_size, seed: of the fixed steps on which the problem is measured.
+
+    Examples:
+        >>> from mvrc.applications import bellman_simulator
+        >>> def simulate(key, states):  # a reward and the next state for each state
+        ...     after = (states + jax.random.bernoulli(key, 0.5, states.shape)) % 5
+        ...     return 1.0 * after, after
+        >>> values = bellman_simulator(simulate, np.eye(5)[:, :3], 0.5, evaluation_size=100)
+        >>> mvrc.minimize(values, x0, "sox", epochs=2).x.shape
+        (3,)
     """
     check_function("simulate(key, states)", simulate)
     table = inputs.feature_table(features)

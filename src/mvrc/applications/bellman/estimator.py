@@ -71,6 +71,12 @@ class LinearValueFunction(Minimizer):
         result_, objective_, n_iter_: the `mvrc.Result`, its objective and its epochs. Without a
             regularizer the result's x is w in other coordinates.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
+
+    Examples:
+        >>> from mvrc.applications import LinearValueFunction
+        >>> values = LinearValueFunction(gamma=0.5).fit(returns[:, 1:], returns[:, 0])
+        >>> values.predict(returns[:2, 1:]).shape
+        (2,)
     """
 
     @checks.explain_keywords

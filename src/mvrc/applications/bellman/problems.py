@@ -49,6 +49,13 @@ def bellman(
         gamma: γ, from 0 to below 1.
         form: "one-level" or "two-level".
         regularizer: r(w); none by default.
+
+    Examples:
+        >>> from mvrc.applications import bellman
+        >>> chain = mvrc.datasets.random_mdp(states=20, features=3, seed=0)
+        >>> values = bellman(chain.transition, chain.rewards, chain.features, chain.gamma)
+        >>> mvrc.minimize(values, x0).status.name
+        'CONVERGED'
     """
     checks.choice("form", form, FORMS)
     matrix = inputs.chain(transition)
@@ -94,6 +101,13 @@ def bellman_transitions(
         terminal: n booleans, True where the value after the transition is 0.
         weighting: ω_s is n_s/n ("visits"), or equal for all visited states ("uniform").
         regularizer: r(w); none by default.
+
+    Examples:
+        >>> from mvrc.applications import bellman_transitions
+        >>> states, features = np.arange(200) % 5, np.eye(5)[:, :3]
+        >>> values = bellman_transitions(states, returns[:, 0], (states + 1) % 5, features, 0.5)
+        >>> mvrc.minimize(values, x0).status.name
+        'CONVERGED'
     """
     table = inputs.feature_table(features)
     left = inputs.state_numbers("states", states, len(table))
@@ -175,6 +189,13 @@ def bellman_projected(
         gamma: γ, from 0 to below 1.
         terminal: n booleans, True where the value after the transition is 0.
         regularizer: r(w); none by default.
+
+    Examples:
+        >>> from mvrc.applications import bellman_projected
+        >>> features = returns[:-1], returns[1:]
+        >>> values = bellman_projected(features[0], returns[:-1, 0], features[1], 0.5)
+        >>> mvrc.minimize(values, x0).status.name
+        'CONVERGED'
     """
     left, change, gains = inputs.transitions(features, rewards, next_features, gamma, terminal)
     shares = np.full(len(left), 1 / len(left))
@@ -229,6 +250,15 @@ def bellman_stream(
         two_level: draw outer states as well.
         regularizer: r(w); none by default.
         evaluation_size, seed: of the fixed batch on which a `mvrc.Stream` is measured.
+
+    Examples:
+        >>> from mvrc.applications import bellman_stream
+        >>> def simulate(key, states):  # a reward and the next state for each state
+        ...     after = (states + jax.random.bernoulli(key, 0.5, states.shape)) % 5
+        ...     return 1.0 * after, after
+        >>> values = bellman_stream(simulate, np.eye(5)[:, :3], 0.5, evaluation_size=100)
+        >>> values.inner_source.count is None
+        True
     """
     check_function("simulate(key, states)", simulate)
     two_level = inputs.pick("two_level", two_level)

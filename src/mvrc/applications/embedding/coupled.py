@@ -41,6 +41,12 @@ def neighbor_embedding_coupled(
         kernel: "gaussian", s(a, b) = exp(−‖a − b‖²/2σ²), or "student", 1/(1 + ‖a − b‖²/2σ²), whose
             long tails leave room between clusters.
         inner_batch: |B₂|.
+
+    Examples:
+        >>> from mvrc.applications import neighbor_embedding_coupled
+        >>> map = neighbor_embedding_coupled(returns[:40], perplexity=5, inner_batch=8)
+        >>> mvrc.minimize(map, 0.1 * returns[:40, :2], "sox", epochs=2).x.shape
+        (40, 2)
     """
     table = neighbors(data, perplexity, sigma, keep)
     return coupled_embedding(table, embedding_sigma, kernel, inner_batch)

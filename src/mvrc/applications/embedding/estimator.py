@@ -41,6 +41,11 @@ class StochasticNeighborEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMi
         embedding_: n × n_components, float32.
         kl_divergence_: Σₖ KL(p_{·|k} ‖ q_{·|k})/n, a mean over the points.
         objective_, result_, n_iter_: the value reached, the `mvrc.Result`, epochs made.
+
+    Examples:
+        >>> from mvrc.applications import StochasticNeighborEmbedding
+        >>> StochasticNeighborEmbedding(random_state=0).fit_transform(returns[:40]).shape
+        (40, 2)
     """
 
     @checks.explain_keywords

@@ -50,6 +50,12 @@ def neighbor_embedding(
         embedding_sigma: σ of the embedding, a mere unit of length.
         keep: use only so many nearest neighbours of each point for p; all by default.
         outer: "points": the outer sum has a term for each k; "pairs": for each (i, k).
+
+    Examples:
+        >>> from mvrc.applications import neighbor_embedding
+        >>> problem = neighbor_embedding(returns[:40])
+        >>> mvrc.minimize(problem, 0.1 * returns[:40, :2], epochs=5).x.shape
+        (40, 2)
     """
     table = neighbors(data, perplexity, sigma, keep)
     return embedding_problem(table, embedding_sigma, outer)

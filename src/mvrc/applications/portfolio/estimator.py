@@ -49,6 +49,11 @@ class MeanVariancePortfolio(Portfolio):
         result_: the `mvrc.Result`, with its history.
         n_iter_: epochs made.
         feature_names_in_: names of the assets, when X is a DataFrame.
+
+    Examples:
+        >>> from mvrc.applications import MeanVariancePortfolio
+        >>> MeanVariancePortfolio(risk_aversion=0.5).fit(returns).weights_.shape
+        (3,)
     """
 
     @checks.explain_keywords
@@ -95,6 +100,11 @@ class MeanSemideviationPortfolio(Portfolio):
         smoothing: see `mvrc.applications.mean_semideviation`.
         method, tol, max_epochs, random_state, verbose, objective, units: as for
             `MeanVariancePortfolio`.
+
+    Examples:
+        >>> from mvrc.applications import MeanSemideviationPortfolio
+        >>> MeanSemideviationPortfolio().fit(returns).weights_.shape
+        (3,)
     """
 
     @checks.explain_keywords
@@ -148,6 +158,11 @@ class MeanCVaRPortfolio(Portfolio):
 
     Attributes:
         value_at_risk_: the threshold t, the β-quantile of the losses.
+
+    Examples:
+        >>> from mvrc.applications import MeanCVaRPortfolio
+        >>> MeanCVaRPortfolio(beta=0.9).fit(returns).weights_.shape
+        (3,)
     """
 
     @checks.explain_keywords

@@ -39,6 +39,11 @@ def mean_variance(
         objective: "utility" as above; "risk" for the variance alone; "ratio" for minus the mean
             over the standard deviation, which needs a constraint that fixes the size of x.
         sample_weight: of each day; equal when None.
+
+    Examples:
+        >>> from mvrc.applications import mean_variance
+        >>> mvrc.minimize(mean_variance(returns, risk_aversion=0.5, l1=0.01), x0).x.round(2)
+        array([0.24, 0.36, 0.24])
     """
     returns, weights = scenarios(returns, sample_weight)
     risk = risks.deviation if objective == "ratio" else risks.variance
@@ -72,6 +77,12 @@ def mean_semideviation(
             below which the root is replaced by its tangent. 0.05 of the median asset's standard
             deviation by default.
         objective, sample_weight: as for `mean_variance`.
+
+    Examples:
+        >>> from mvrc.applications import mean_semideviation
+        >>> portfolio = mean_semideviation(returns, constraint=mvrc.Simplex())
+        >>> round(float(mvrc.minimize(portfolio, np.ones(3) / 3).x.sum()), 6)
+        1.0
     """
     returns, weights = scenarios(returns, sample_weight)
     if checks.integer("order", order) > 2:
@@ -108,6 +119,13 @@ def mean_cvar(
         constraint: a set for x; `Simplex()` when None.
         smoothing: μ; 0.05 of the median asset's standard deviation by default.
         objective, sample_weight: as for `mean_variance`.
+
+    Examples:
+        >>> from mvrc.applications import mean_cvar
+        >>> portfolio = mean_cvar(returns, beta=0.9, constraint=mvrc.Simplex(), smoothing=0.1)
+        >>> start = {"weights": np.ones(3) / 3, "threshold": np.zeros(())}
+        >>> mvrc.minimize(portfolio, start).status.name
+        'CONVERGED'
     """
     returns, weights = scenarios(returns, sample_weight)
     inner = risks.TailLoss(_tail(beta), kink_width(smoothing, returns, weights))

@@ -38,6 +38,12 @@ class AveragePrecisionClassifier(ClassifierMixin, Minimizer):
             are of the positive class.
         classes_: the two classes.
         objective_, result_, n_iter_: the value reached, the `mvrc.Result`, epochs made.
+
+    Examples:
+        >>> from mvrc.applications import AveragePrecisionClassifier
+        >>> model = AveragePrecisionClassifier(alpha=0.1).fit(returns, returns[:, 0] > 1.5)
+        >>> model.predict(returns).shape
+        (200,)
     """
 
     @checks.explain_keywords

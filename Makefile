@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
 
-.PHONY: help demo test test-all bench bench-full bench-auto fuzz docs lint clean
+.PHONY: help demo test test-all bench bench-full bench-auto fuzz gallery docs lint clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,9 +42,12 @@ bench-auto: .venv/.bench  ## Auto against tuned methods and other solvers, in an
 fuzz: .venv/.test  ## a thousand random problems, with fresh seeds
 	$(BIN)/python -m tests.fuzz
 
+gallery: .venv/.gallery  ## run the examples of gallery/ as notebooks, into docs/gallery
+	$(BIN)/python -m gallery.build
+
 docs: .venv/.docs  ## build site/ from docs/
 	$(BIN)/python -c "from mvrc.solvers.table import write; write('docs/methods.md')"
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
 clean:  ## remove what the other targets made
@@ -76,6 +79,10 @@ clean:  ## remove what the other targets made
 .venv/.torch: .venv/.test
 	$(PIP) -e '.[torch]'
 	-$(PIP) --no-deps libauc tqdm  # compared with; what else it needs is not needed for that
+	@touch $@
+
+.venv/.gallery: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[gallery]'
 	@touch $@
 
 .venv/.docs: .venv/bin/python pyproject.toml

@@ -32,6 +32,11 @@ class LinearConstraint(Regularizer):
     Args:
         matrix: A: m × d; d numbers for one row; or one number, which stands for a row of it.
         lower, upper: a number, or one for each row; ±inf where there is no bound.
+
+    Examples:
+        >>> r = mvrc.LinearConstraint([1.0, 1.0, 0.0], upper=1.0)  # x₁ + x₂ ≤ 1
+        >>> r.prox(np.array([1.0, 1.0, 5.0]), 1.0).round(3)
+        Array([0.5, 0.5, 5. ], dtype=float32)
     """
 
     matrix: ArrayLike = eqx.field(converter=number)

@@ -159,6 +159,13 @@ class File(ReadSource):
         offset: bytes before the first row of raw numbers.
         budget: bytes of the small batches of an epoch, up to which they have any rows; beyond it
             they are contiguous blocks. They are held twice.
+
+    Examples:
+        >>> np.save("returns.npy", returns)
+        >>> rows = mvrc.File("returns.npy", columns=[0, 1])
+        >>> stored = mvrc.Composition(problem.inner, problem.outer, rows)
+        >>> round(mvrc.minimize(stored, np.zeros(2)).objective, 2)
+        -0.08
     """
 
     @checks.explain_keywords
@@ -183,6 +190,12 @@ class Host(ReadSource):
         take: `take(numbers)` gives those of an ascending array of numbers. None: they are cut out
             of chunks.
         budget: see `File`.
+
+    Examples:
+        >>> rows = mvrc.Host(200, lambda start, stop: returns[start:stop])
+        >>> computed = mvrc.Composition(problem.inner, problem.outer, rows)
+        >>> round(mvrc.minimize(computed, x0).objective, 2)
+        -0.08
     """
 
     @checks.explain_keywords

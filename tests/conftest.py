@@ -9,6 +9,7 @@ import ast
 import collections
 import gc
 import os
+import shutil
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=0 {os.environ.get('XLA_FLAGS', '')}"
@@ -69,3 +70,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
         name = getattr(values.get("case"), "name", None) or values.get("name", "")
         item.add_marker(pytest.mark.xdist_group(f"{item.module.__name__} {name}"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window; tests that need it are skipped where it cannot be had."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="pages are tested with playwright"
+    )
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -1,10 +1,11 @@
-"""Every public name is on a page of the reference, and its docstring has an example that is true."""
+"""Every public name is on a page of the reference, and the example of its docstring is true."""
 
 from __future__ import annotations
 
 import ast
 import doctest
 import inspect
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -42,7 +43,7 @@ def docstring(module, name: str) -> str:
     # A table has its docstring below it.
     text = (ROOT / "src" / "mvrc" / "solvers" / "catalogue.py").read_text(encoding="utf-8")
     body = ast.parse(text).body
-    for node, following in zip(body, body[1:], strict=False):
+    for node, following in itertools.pairwise(body):
         if isinstance(node, ast.AnnAssign) and node.target.id == name:
             return inspect.cleandoc(following.value.value)
     return ""

@@ -19,9 +19,7 @@ split = train_test_split(images / 16, digits == 8, random_state=0, stratify=digi
 train, test, train_labels, test_labels = split
 
 # %%
-problem = losses.auc_margin(
-    lambda x, row: row @ x, train, train_labels, regularizer=mvrc.L2(1e-3)
-)
+problem = losses.auc_margin(lambda x, row: row @ x, train, train_labels, regularizer=mvrc.L2(1e-3))
 result = mvrc.minimize(problem, np.zeros(64))
 scores = test @ result.x
 print(result.status.name, roc_auc_score(test_labels, scores) > 0.95)

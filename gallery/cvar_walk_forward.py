@@ -29,7 +29,10 @@ print("the first fit takes longest:", bool(seconds[0] >= max(seconds)))
 # %%
 equal = returns[2000:3000].mean(axis=1)
 worst = lambda r: -np.sort(r)[: len(r) // 20].mean()
-print("mean of the worst 5 % of days smaller than with equal weights:", bool(worst(held) < worst(equal)))
+print(
+    "mean of the worst 5 % of days smaller than with equal weights:",
+    bool(worst(held) < worst(equal)),
+)
 
 plt.figure(figsize=(6, 3.5))
 plt.plot(np.cumsum(equal), color="0.6", label="equal weights")

@@ -12,8 +12,11 @@ import numpy as np
 import mvrc
 
 rng = np.random.default_rng(0)
-rows = rng.normal(0.05, 1.0, (200_000, 20)).astype(np.float32) + rng.normal(0, 0.5, (200_000, 1)).astype(np.float32)
+rows = rng.normal(0.05, 1.0, (200_000, 20)).astype(np.float32) + rng.normal(
+    0, 0.5, (200_000, 1)
+).astype(np.float32)
 np.save("returns.npy", rows)
+
 
 # %%
 def solve(data):

@@ -17,6 +17,7 @@ mean, risk = returns.mean(axis=0), returns.std(axis=0)
 # %% [markdown]
 # f is a function of y alone; the risk aversion is data of the outer function, so that one program serves all.
 
+
 # %%
 def frontier(aversion):
     problem = mvrc.Composition(

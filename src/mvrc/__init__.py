@@ -1,5 +1,8 @@
 """mvrc: minimise a function of an expectation, f(E g(x)) + r(x)."""
 
+import importlib
+import typing
+
 from mvrc.support import logs as logs  # isort: skip  (before JAX)
 from mvrc.support import releases as releases  # isort: skip  (refuses wrong ones)
 from mvrc.compiler.disk import compilation_cache as compilation_cache
@@ -76,3 +79,10 @@ from mvrc.trackers import Tracker as Tracker
 from mvrc.trackers import tracker as tracker
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> typing.Any:
+    """`mvrc.datasets` and the like, imported when first asked for."""
+    if name in ("applications", "datasets", "estimators", "losses", "schemes", "theory", "torch"):
+        return importlib.import_module(f"mvrc.{name}")
+    raise AttributeError(f"module 'mvrc' has no attribute {name!r}")

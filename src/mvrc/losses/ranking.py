@@ -98,7 +98,7 @@ def _floats(rows: Any) -> list[Any]:
 def average_precision_value(
     scores: Any, labels: Any, margin: float = 1.0, negatives: int | None = None
 ) -> float:
-    """The same of given scores, by all pairs."""
+    """The same of given scores, by all pairs.
 
     Examples:
         >>> from mvrc import losses

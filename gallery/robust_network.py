@@ -7,7 +7,6 @@
 # %%
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import optax
@@ -36,7 +35,7 @@ for t in (0.1, 2.0):
 # %%
 plt.figure(figsize=(6, 3.5))
 for t, result in found.items():
-    each = np.asarray(jax.vmap(lambda s: loss(result.x, s))(data))
+    each = np.asarray(jax.vmap(loss, (None, 0))(result.x, data))
     plt.plot(np.sort(each)[::-1][:200] + 1e-9, label=f"t = {t}")
 plt.yscale("log")
 plt.xlabel("the 200 worst samples")

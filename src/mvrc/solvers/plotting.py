@@ -29,6 +29,11 @@ def plot_many(results: Sequence[Result], best: float | None = None, ax: Any = No
         results: of one problem and method with several seeds.
         best: a known optimal value; the gap to it is shown on a log axis.
         ax: a pair of matplotlib axes; made when missing.
+
+    Examples:
+        >>> runs = mvrc.minimize_many(problem, x0, mvrc.SCGD(step_size=0.5), seeds=3, epochs=2)
+        >>> mvrc.plot_many(runs) is not None
+        True
     """
     listed = isinstance(results, Sequence) and not isinstance(results, str)
     if not listed or not results or not all(isinstance(result, Result) for result in results):

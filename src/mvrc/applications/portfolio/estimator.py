@@ -216,6 +216,11 @@ class EntropicPortfolio(Portfolio):
         theta: θ, for returns in percent.
         constraint, method, tol, max_epochs, random_state, verbose, objective, units: as for
             `MeanVariancePortfolio`.
+
+    Examples:
+        >>> from mvrc.applications import EntropicPortfolio
+        >>> round(float(EntropicPortfolio(theta=0.5).fit(returns).weights_.sum()), 6)
+        1.0
     """
 
     @checks.explain_keywords
@@ -258,6 +263,11 @@ class MeanEVaRPortfolio(Portfolio):
         beta: β.
         constraint, method, tol, max_epochs, random_state, verbose, objective, units: as for
             `MeanVariancePortfolio`.
+
+    Examples:
+        >>> from mvrc.applications import MeanEVaRPortfolio
+        >>> round(float(MeanEVaRPortfolio(beta=0.9).fit(returns).weights_.sum()), 6)
+        1.0
     """
 
     @checks.explain_keywords

@@ -31,6 +31,12 @@ class ForSkfolio(BaseOptimization):
     Attributes:
         weights_: one for each asset.
         estimator_: the one that was fitted, with its `result_`.
+
+    Examples:
+        >>> from mvrc.applications import ForSkfolio, MeanVariancePortfolio
+        >>> model = ForSkfolio(MeanVariancePortfolio(risk_aversion=0.5)).fit(returns / 100)
+        >>> type(model.predict(returns / 100)).__name__
+        'Portfolio'
     """
 
     def __init__(

@@ -32,6 +32,13 @@ class Limits:
             unit of X.
         cash: the return of money that is not invested, in the unit of X; the budget is then the
             most that is invested.
+
+    Examples:
+        >>> from mvrc.applications import Limits, MeanVariancePortfolio
+        >>> limits = Limits(upper=0.5, previous=[0.4, 0.3, 0.3], costs=0.001)
+        >>> weights = MeanVariancePortfolio(constraint=limits).fit(returns).weights_
+        >>> bool(weights.max() < 0.5 + 1e-9)
+        True
     """
 
     lower: Any = 0.0

@@ -153,6 +153,11 @@ def mean_entropic(
         theta: θ, in 1 over the unit of the returns: how much more large losses count.
         constraint: a set for x; `Simplex()` when None.
         objective, sample_weight: as for `mean_variance`.
+
+    Examples:
+        >>> from mvrc.applications import mean_entropic
+        >>> mvrc.minimize(mean_entropic(returns), np.ones(3) / 3).status.name
+        'CONVERGED'
     """
     returns, weights = scenarios(returns, sample_weight)
     theta = checks.positive("theta", theta)
@@ -181,6 +186,11 @@ def mean_evar(
         beta: β, in (0, 1).
         constraint: a set for x; `Simplex()` when None.
         objective, sample_weight: as for `mean_variance`.
+
+    Examples:
+        >>> from mvrc.applications import mean_evar
+        >>> type(mean_evar(returns, beta=0.9)).__name__
+        'Composition'
     """
     returns, weights = scenarios(returns, sample_weight)
     inner, risk = risks.ScaledExponential(), risks.EntropicAtRisk(_tail(beta))

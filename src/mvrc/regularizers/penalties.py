@@ -1,4 +1,7 @@
-"""Penalties: norms and squares of x, of its groups of coordinates and of its singular values."""
+"""Penalties: norms and squares of x, of its groups of coordinates and of its singular values.
+
+Longer than other files: one class per penalty, each little but its docstring and example.
+"""
 
 from __future__ import annotations
 

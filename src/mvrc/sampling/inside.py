@@ -1,4 +1,7 @@
-"""Where the inner samples of an outer sample come from: a pool, groups of rows, a simulator."""
+"""Where the inner samples of an outer sample come from: a pool, groups of rows, a simulator.
+
+Longer than other files: three kinds of inner samples behind one contract, which are read together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The portfolio estimators: fit on returns, predict portfolio returns."""
+"""The portfolio estimators: fit on returns, predict portfolio returns.
+
+Longer than other files: one class per risk, each little but its docstring and example.
+"""
 
 from __future__ import annotations
 

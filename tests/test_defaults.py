@@ -18,6 +18,7 @@ from cases import (
     METHOD_CASES,
     ONE,
     TWO,
+    estimate_at,
     first_steps,
     online,
     quadratic,

@@ -39,6 +39,12 @@ class Batches(Stream):
             the iterable for it, before any other.
         memory: bytes of the last samples that are kept. A batch, or a stage of `Auto`, may not have
             more, as it is passed through several times.
+
+    Examples:
+        >>> batches = mvrc.Batches([returns[:100], returns[100:]], evaluation=200)
+        >>> loaded = mvrc.Composition(problem.inner, problem.outer, batches)
+        >>> mvrc.minimize(loaded, x0, mvrc.SCGD(step_size=0.1, period=10), epochs=2).status.name
+        'EPOCHS'
     """
 
     feed: Any = eqx.field(static=True)

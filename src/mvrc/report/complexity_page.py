@@ -97,7 +97,7 @@ def section(records: list[Record], own: bool, expected: int | None) -> str:
     parts.append(_table(complexity.table_1(records)))
     plots = "".join(
         f'<figure><figcaption>{html.escape(p.title)}</figcaption>'
-        f'<div class="plot" id="complexity-{html.escape(p.id)}" role="img" '
+        f'<div class="theory-plot" id="complexity-{html.escape(p.id)}" role="img" '
         f'aria-label="{html.escape(p.title)}"></div></figure>'
         for p in panels(records)
     )  # fmt: skip

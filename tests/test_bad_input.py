@@ -856,7 +856,7 @@ def frame():
         "generator",
         lambda: problem(inner_data=(i for i in range(3))),
         TypeError,
-        "inner_data is of type generator.*or a Stream",
+        "inner_data is of type generator.*a Stream.*Batches",
     ),
     ("loader", lambda: problem(inner_data=Loader()), TypeError, "Loader .a data loader."),
     ("sparse", lambda: problem(inner_data=sparse()), TypeError, "sparse csr_matrix.*toarray"),

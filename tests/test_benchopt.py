@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "benchopt"
 
 def module(name, monkeypatch):
     """A file of the benchmark, with stand-ins for benchopt's base classes."""
-    if importlib.util.find_spec("benchopt") is None:
+    if "benchopt" not in sys.modules and importlib.util.find_spec("benchopt") is None:
         bases = {f"Base{kind}": object for kind in ("Objective", "Dataset", "Solver")}
         monkeypatch.setitem(sys.modules, "benchopt", types.SimpleNamespace(**bases))
     spec = importlib.util.spec_from_file_location(name.replace("/", "_"), FOLDER / f"{name}.py")

@@ -349,3 +349,20 @@ def test_unknowns_that_nothing_depends_on_hide_no_others() -> None:
     result = mvrc.minimize(problem, x0, epochs=150)
     assert result.objective < 0.3 * problem.objective(x0)
     assert np.array_equal(result.x["first"][:10], x0["first"][:10])
+
+
+def test_steps_after_the_end_do_no_harm():
+    """With rows far apart a run goes on where it could have stopped: steps have no length there."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(0.05, 1.0, (400, 5))
+    problem = mvrc.Composition(
+        lambda x, r: jnp.stack([r @ x, (r @ x) ** 2]),
+        lambda y: -y[0] + 0.2 * (y[1] - y[0] ** 2),
+        rows,
+        regularizer=mvrc.L1(0.01),
+    )
+    far, near = (
+        mvrc.minimize(problem, np.zeros(5), epochs=60, record_every=every) for every in (60, 1)
+    )
+    assert far.status is mvrc.Status.CONVERGED
+    assert far.objective == pytest.approx(near.objective, rel=1e-12)

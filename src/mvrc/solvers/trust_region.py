@@ -41,6 +41,8 @@ class TrustRegion:
         damped: bool, rejected_before: bool,
     ) -> float:  # fmt: skip
         """The radius after a step of that length; `slope` is the derivative of Φ along it."""
+        if length == 0:  # x stays, and nothing was learnt
+            return radius
         shrinking = min(radius, length / self.least)
         if not np.isfinite(actual):
             return self.least * shrinking
@@ -107,7 +109,8 @@ def damp(
     From δ = ‖D⁻¹∇F‖/radius, which is too long at most because of r, by factors of 8, then by
     bisection on log δ. `u` is u(0), which is too long.
     """
-    low, high, delta = 0.0, np.inf, max(slope / radius, np.finfo(float).tiny)
+    least = float(np.finfo(float).tiny)
+    low, high, delta = 0.0, np.inf, max(slope / max(radius, least), least)
     found = u
     for _ in range(40):
         u = at(delta, u)

@@ -40,7 +40,7 @@ def test_all_solvers_come_to_one_minimum(monkeypatch):
     for name, passes, given in (
         ("fista", 300, {}), ("lbfgs", 300, {}), ("mvrc_methods", 60, {"method": "auto"}),
         ("mvrc_methods", 60, {"method": "mvrc"}),
-        ("adam", 200, {"step_size": 1e-3, "batch_size": 64}),
+        ("adam", 1500, {"step_size": 1e-3, "batch_size": 400}),
     ):  # fmt: skip
         solver = plain(module(f"solvers/{name}", monkeypatch).Solver, **given)
         solver.set_objective(**objective.get_objective())

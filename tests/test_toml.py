@@ -51,7 +51,7 @@ def said(monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     returns, X = rng.standard_normal((600, 3)), rng.uniform(size=(600, 12))
 
-    def find(names, folder):
+    def find(names, folder, problem):
         houses = "housing" in names[0]
         return Source(names[0], "", False, (X, X.sum(axis=1)) if houses else (returns,))
 
@@ -273,7 +273,7 @@ def test_mutated_files_with_fresh_seeds(said):
 def test_a_right_file_runs_to_its_page(tmp_path, monkeypatch):
     returns = np.random.default_rng(0).standard_normal((200, 3)) + 0.1
     small = Source("sp500", "small", False, (returns,))
-    monkeypatch.setattr(sources, "find", lambda names, folder: small)
+    monkeypatch.setattr(sources, "find", lambda names, folder, problem: small)
     file = tmp_path / "mine.toml"
     file.write_text(MINE.replace("epochs = 10", "epochs = 2"), "utf-8")
     asked = ["reproduce", "--experiments", str(file), "--output", str(tmp_path / "out")]

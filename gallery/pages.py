@@ -26,7 +26,10 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, f"{FOLDER}/{name}", content=content))
     for name, source in FROM_ROOT.items():
         text = (Path(config["docs_dir"]).parent / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, name, content=text.replace("](docs/", "](")))
+        text = text.replace("](docs/", "](")
+        for page_name, other in FROM_ROOT.items():
+            text = text.replace(f"]({other}", f"]({page_name}")
+        files.append(File.generated(config, name, content=text))
     return files
 
 

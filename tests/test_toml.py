@@ -48,6 +48,7 @@ class Accepted(Exception):  # noqa: N818
 @pytest.fixture
 def said(monkeypatch, tmp_path):
     """What `mvrc reproduce` says of a file; None if it would run it."""
+    monkeypatch.chdir(tmp_path)  # where its folder is made
     rng = np.random.default_rng(0)
     returns, X = rng.standard_normal((600, 3)), rng.uniform(size=(600, 12))
 

@@ -599,3 +599,12 @@ def test_a_tracker_that_is_given_the_wrong_batch_says_so() -> None:
         tracker.init(X0, rows(4, 0))
     with pytest.raises(ValueError, match="one leading axis, of the outer samples"):
         tracker.init(X0, (np.arange(3), rows(4, 0), rows(5, 1)))
+
+
+def test_files_and_shards_are_refused_in_a_sentence(tmp_path):
+    rows = np.ones((8, 3))
+    np.save(tmp_path / "rows.npy", rows)
+    shards = mvrc.Sharded(lambda k: rows[4 * k : 4 * k + 4], shards=2)
+    for source in (mvrc.File(tmp_path / "rows.npy"), shards):
+        with pytest.raises(TypeError, match="inner_data of a Coupled problem must be arrays"):
+            mvrc.Coupled(lambda x, k, s: s @ x, lambda y, k: y, source, rows)

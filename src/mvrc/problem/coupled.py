@@ -17,7 +17,7 @@ from mvrc.oracle.coupled import CoupledFunctions, Coupling, only
 from mvrc.problem import inputs, mistakes
 from mvrc.problem.composition import Composition
 from mvrc.regularizers import Regularizer
-from mvrc.sampling import Groups, Inside, PairSource, Pool, Simulator
+from mvrc.sampling import Groups, Inside, PairSource, Pool, Simulator, Source
 from mvrc.support import calls, checks, precision
 
 SMALLEST = 16  # inner samples that are drawn for an outer one, by default at least
@@ -77,6 +77,7 @@ class Coupled(Composition):
     ) -> None:
         calls.check_function("inner(x, outer_sample, sample)", inner)
         calls.check_function("outer(y, outer_sample)", outer)
+        _refuse_sources(inner_data=inner_data, outer_data=outer_data)
         rows = inputs.arrays("outer_data", outer_data)
         N = _count(rows)
         others = checks.boolean("others", others)
@@ -232,3 +233,13 @@ def _one(data: Any) -> Any:
 
 def _specs(x: Any) -> Any:
     return jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype), x)
+
+
+def _refuse_sources(**given: Any) -> None:
+    for name, data in given.items():
+        if isinstance(data, Source):
+            raise TypeError(
+                f"{name} of a Coupled problem must be arrays in memory (or, of inner_data, a "
+                f"Simulator), not {type(data).__name__}; files, shards and streams serve a "
+                f"Composition."
+            )
